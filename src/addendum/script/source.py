@@ -1,0 +1,149 @@
+"""Source text to tree, within limits that hold before the parser sees the text (rule R00).
+
+`ast.parse` is only called on text whose size, line count, line nesting and bracket nesting are small, since
+CPython's parser takes exponential time or deep recursion on some short hostile texts (issues of CPython's own
+tracker; reference: its `MAXSTACK` and `MAXLEVEL`). Whatever it still raises becomes a violation, not an error.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import re
+import warnings
+from dataclasses import dataclass
+from typing import Final
+
+from addendum.script.report import Violation
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits on a source text, all checked before or by the parser, and on what stands in it."""
+
+    max_bytes: int = 64 * 1024
+    max_lines: int = 2000
+    max_line_bytes: int = 8 * 1024
+    max_brackets: int = 60
+    max_indent: int = 100
+    max_depth: int = 110
+    max_int_digits: int = 20
+    max_payload_bytes: int = 64 * 1024
+    max_bound: int = 1_000_000
+    max_steps: int = 60_000
+
+
+DEFAULT_LIMITS: Final = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source text that parses: the text, its tree, its lines without ends, and its revision (SHA-256, hex)."""
+
+    text: str
+    tree: ast.Module
+    lines: tuple[str, ...]
+    revision: str
+
+
+# Comments, strings (with their prefix) and brackets; everything else is skipped. Unterminated strings end at
+# the line's end, as the tokenizer's error does.
+_TOKENS: Final = re.compile(
+    r"""#[^\n]*"""
+    r"""|(?P<prefix>\b[A-Za-z]{0,2})(?P<string>\"\"\"(?:[^\\]|\\.)*?(?:\"\"\"|\Z)|'''(?:[^\\]|\\.)*?(?:'''|\Z)"""
+    r"""|"(?:[^"\\\n]|\\.)*(?:"|(?=\n)|\Z)|'(?:[^'\\\n]|\\.)*(?:'|(?=\n)|\Z))"""
+    r"""|(?P<open>[(\[{])|(?P<close>[)\]}])""",
+    re.DOTALL,
+)
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ufeff]")
+_OPENERS: Final = re.compile(r"[(\[{]")
+_PREFIX_RUN: Final = re.compile(r"(?:(?:\bnot\b|\bawait\b|\blambda\b[^:\n]{0,40}:|[-+~])[ \t]*){40,}")
+
+
+def revision_of(text: str) -> str:
+    """Return the revision of a source text: SHA-256 of its UTF-8 bytes, lone surrogates kept apart."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def parse(text: str, limits: Limits = DEFAULT_LIMITS) -> Source | Violation:
+    """Parse a source text. Returns the R00 violation when it doesn't parse or is over a limit; never raises."""
+    over = _over(text, limits)
+    if over is not None:
+        return over
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text, "<script>", feature_version=(3, 11))
+            compile(tree, "<script>", "exec", dont_inherit=True)
+    except SyntaxError as error:
+        return _refuse(
+            f"The source doesn't parse: {_reason(error)}.",
+            "Write it as Python 3.11.",
+            line=error.lineno or 1,
+            column=error.offset or 1,
+        )
+    except (ValueError, RecursionError, MemoryError, OverflowError, SystemError, TypeError, AssertionError):
+        return _refuse("The source can't be compiled: it nests too deeply or has a character that no source may have.",
+                       "Split long expressions into several statements.")
+    return Source(text=text, tree=tree, lines=tuple(text.split("\n")), revision=revision_of(text))
+
+
+def _over(text: str, limits: Limits) -> Violation | None:
+    """Return the violation of the first limit that the text is over."""
+    shorter = "Make the script shorter: move long texts into args, and repeated code into a helper."
+    try:
+        size = len(text.encode("utf-8"))
+    except UnicodeEncodeError:
+        return _refuse("The source has a lone surrogate, which UTF-8 can't say.", "Write valid Unicode.")
+    if size > limits.max_bytes:
+        return _refuse(f"The source is {size:,} bytes long; the limit is {limits.max_bytes:,}.", shorter)
+    control = _CONTROL.search(text)
+    if control is not None:
+        return _refuse(f"The source has the control character {control[0]!r}.", "Remove it, or escape it in a string.",
+                       line=text.count("\n", 0, control.start()) + 1)
+    text = text.replace("\r\n", "\n")
+    lines = text.split("\n")
+    if len(lines) > limits.max_lines:
+        return _refuse(f"The source has {len(lines):,} lines; the limit is {limits.max_lines:,}.", shorter)
+    for number, line_text in enumerate(lines, 1):
+        if len(line_text) > limits.max_line_bytes:
+            return _refuse(f"Line {number} has {len(line_text):,} characters; the limit is {limits.max_line_bytes:,}.",
+                           "Break the line.", line=number)
+        if len(line_text) > limits.max_indent and line_text[: limits.max_indent].isspace() and line_text.strip():
+            return _refuse(f"Line {number} is indented too deeply.", "Move inner blocks into a helper.", line=number)
+    return _nesting(text, limits)
+
+
+def _nesting(text: str, limits: Limits) -> Violation | None:
+    """Return the violation when brackets, or operators before one operand, nest deeper than the limit."""
+    depth = 0
+    split = "Split the expression into several statements with names."
+    for match in _TOKENS.finditer(text):
+        kind = match.lastgroup
+        if kind == "open":
+            depth += 1
+        elif kind == "close":
+            depth = max(0, depth - 1)
+        elif kind == "string" and "f" in match["prefix"].lower():
+            # Brackets in an f-string are code. Strings inside it aren't told apart, so only openers count.
+            inner = match["string"].replace("{{", "")
+            if len(inner) > limits.max_brackets and len(_OPENERS.findall(inner)) + depth > limits.max_brackets * 2:
+                return _refuse("An f-string has too many brackets.", "Build the parts as variables first.",
+                               line=text.count("\n", 0, match.start()) + 1)
+        if depth > limits.max_brackets:
+            return _refuse(f"Brackets are nested deeper than {limits.max_brackets} levels.", split,
+                           line=text.count("\n", 0, match.start()) + 1)
+    run = _PREFIX_RUN.search(text)
+    if run is not None:
+        return _refuse("Too many prefix operators stand before one operand.", split,
+                       line=text.count("\n", 0, run.start()) + 1)
+    return None
+
+
+def _reason(error: SyntaxError) -> str:
+    """Return the parser's reason without its own full stop, on one line."""
+    return " ".join((error.msg or "invalid syntax").split()).rstrip(".")[:200]
+
+
+def _refuse(message: str, fix: str, *, line: int = 1, column: int = 1) -> Violation:
+    return Violation(rule="R00", line=max(1, line), column=max(1, column), message=message, fix=fix)
