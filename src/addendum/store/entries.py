@@ -1,0 +1,105 @@
+"""What goes into a journal and comes out of it: checks and conversions that every backend shares."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from addendum.canon import Digest, canonical, sha256
+from addendum.errors import NotFound, StoreCorrupt, UsageError
+from addendum.ports import RunHeader
+from addendum.records.chain import chain
+from addendum.records.stored import Entry, Stored
+
+
+class Sealed(NamedTuple):
+    """An entry in its place, as it is kept: the body as canonical JSON text."""
+
+    seq: int
+    kind: str
+    chain: Digest
+    body: str
+
+
+def encode(entries: Iterable[Entry]) -> list[tuple[str, bytes]]:
+    """Return kind and canonical bytes of each entry. Raises `NotJson`; done before anything is begun."""
+    return [(entry.kind, canonical(dict(entry.body))) for entry in entries]
+
+
+def seal(encoded: Sequence[tuple[str, bytes]], seq: int, head: Digest) -> list[Sealed]:
+    """Give entries their places after the head of a journal."""
+    sealed = []
+    for kind, body in encoded:
+        seq += 1
+        head = chain(head, kind, body)
+        sealed.append(Sealed(seq, kind, head, body.decode()))
+    return sealed
+
+
+def unseal(row: tuple[int, str, str, str], run: str, where: str) -> Stored:
+    """Read an entry back. Raises `StoreCorrupt` if its body isn't a JSON object."""
+    seq, kind, link, text = row
+    try:
+        body = json.loads(text)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise damaged(run, where, f"entry {seq} is no JSON ({error})") from error
+    if type(body) is not dict:
+        raise damaged(run, where, f"entry {seq} is no JSON object")
+    return Stored(seq, kind, body, link)
+
+
+def check_header(header: RunHeader) -> None:
+    """Raise `UsageError` for a run that can't be named."""
+    if not header.run or any("\ud800" <= letter <= "\udfff" for letter in header.run + header.name):
+        raise UsageError(
+            f"{header.run!r} can't be the name of a run.", hint="Use text that is valid Unicode, not empty."
+        )
+
+
+def check_blobs(blobs: Mapping[Digest, bytes]) -> None:
+    """Raise `UsageError` for a blob under another digest than its own: it could never be read again."""
+    for digest, data in blobs.items():
+        if sha256(data) != digest:
+            raise UsageError(
+                f"A blob of {len(data):,} bytes was given under {digest!r}, which isn't its digest.",
+                hint="Name each blob by the SHA-256 of its bytes.",
+                digest=digest,
+            )
+
+
+def check_blob(data: bytes | None, digest: Digest, where: str) -> bytes:
+    """Return a blob that was read. Raises `StoreCorrupt` if it is missing or isn't what its digest says."""
+    if data is not None and sha256(data) == digest:
+        return data
+    what = "is missing" if data is None else "has other bytes than were written"
+    raise StoreCorrupt(
+        f"The blob {digest} {what} in the store {where}.",
+        hint="Keep the store as it is for a closer look, and restore it from a backup.",
+        store=where,
+        digest=digest,
+    )
+
+
+def damaged(run: str, where: str, what: str) -> StoreCorrupt:
+    """Return the error for a journal that can't be what was written."""
+    return StoreCorrupt(
+        f"The journal of the run {run} in the store {where} is damaged: {what}.",
+        hint="Keep the store as it is for a closer look, and restore it from a backup.",
+        store=where,
+        run=run,
+    )
+
+
+def unknown(run: str, where: str) -> NotFound:
+    """Return the error for a run that isn't in the store."""
+    return NotFound(
+        f"There is no run {run!r} in the store {where}.", hint="`addendum list` shows the runs.", run=run, store=where
+    )
+
+
+def taken(run: str, where: str) -> UsageError:
+    """Return the error for a name that another run has."""
+    return UsageError(
+        f"There is a run {run!r} in the store {where} already.", hint="Give the new run another name.", run=run
+    )

@@ -1,0 +1,78 @@
+-- Journals, blobs and leases. What was added to a journal stays as it is: triggers refuse to change or delete it, and
+-- since "insert or replace" deletes without asking a trigger, they look at every insert too.
+
+PRAGMA application_id = 0x4164646D; -- "Addm"
+
+CREATE TABLE migrations (
+    version INTEGER PRIMARY KEY,
+    name TEXT NOT NULL
+);
+
+CREATE TABLE runs (
+    number INTEGER PRIMARY KEY,
+    run TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    created_at TEXT NOT NULL
+);
+
+-- With rowids: a body of 1 to 4 kB stays in its row, which halves the file and the time of an append for these.
+-- The chain stands before the body, so that the head is read without following a long body.
+CREATE TABLE entries (
+    run TEXT NOT NULL REFERENCES runs (run),
+    seq INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    chain TEXT NOT NULL,
+    body TEXT NOT NULL CHECK (typeof(body) = 'text'),
+    PRIMARY KEY (run, seq)
+);
+
+CREATE TABLE blobs (
+    digest TEXT PRIMARY KEY NOT NULL,
+    data BLOB NOT NULL CHECK (typeof(data) = 'blob')
+);
+
+-- One row for each run that somebody drives. Times: `since` and `renewed` in seconds since 1970, `ticks` in seconds of
+-- the monotonic clock of `boot`.
+CREATE TABLE leases (
+    run TEXT PRIMARY KEY NOT NULL REFERENCES runs (run),
+    token TEXT NOT NULL,
+    machine TEXT NOT NULL,
+    boot TEXT NOT NULL,
+    host TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    started TEXT NOT NULL,
+    since REAL NOT NULL,
+    renewed REAL NOT NULL,
+    ticks REAL NOT NULL
+);
+
+CREATE TRIGGER runs_only_added BEFORE INSERT ON runs
+WHEN EXISTS (SELECT 1 FROM runs WHERE run = NEW.run OR number = NEW.number)
+BEGIN SELECT RAISE(IGNORE); END;
+
+CREATE TRIGGER runs_no_update BEFORE UPDATE ON runs
+BEGIN SELECT RAISE(ABORT, 'a run is never changed'); END;
+
+CREATE TRIGGER runs_no_delete BEFORE DELETE ON runs
+BEGIN SELECT RAISE(ABORT, 'a run is never deleted'); END;
+
+CREATE TRIGGER entries_only_added BEFORE INSERT ON entries
+WHEN NEW.seq IS NOT (SELECT coalesce(max(seq), 0) + 1 FROM entries WHERE run = NEW.run)
+    OR EXISTS (SELECT 1 FROM entries WHERE rowid = NEW.rowid)
+BEGIN SELECT RAISE(ABORT, 'a journal is added to at its end, without a gap'); END;
+
+CREATE TRIGGER entries_no_update BEFORE UPDATE ON entries
+BEGIN SELECT RAISE(ABORT, 'an entry is never changed'); END;
+
+CREATE TRIGGER entries_no_delete BEFORE DELETE ON entries
+BEGIN SELECT RAISE(ABORT, 'an entry is never deleted'); END;
+
+CREATE TRIGGER blobs_only_added BEFORE INSERT ON blobs
+WHEN EXISTS (SELECT 1 FROM blobs WHERE digest = NEW.digest OR rowid = NEW.rowid)
+BEGIN SELECT RAISE(IGNORE); END;
+
+CREATE TRIGGER blobs_no_update BEFORE UPDATE ON blobs
+BEGIN SELECT RAISE(ABORT, 'a blob is never changed'); END;
+
+CREATE TRIGGER blobs_no_delete BEFORE DELETE ON blobs
+BEGIN SELECT RAISE(ABORT, 'a blob is never deleted'); END;

@@ -1,0 +1,59 @@
+-- Every statement that a store runs, for every dialect. A comment line "name: sentence" opens a statement; a dialect's
+-- own file (sqlite.sql) adds to these and may replace one by its name.
+
+-- add_run: Create an empty run; changes nothing if the name is taken.
+INSERT INTO runs (run, name, created_at) VALUES (:run, :name, :created_at)
+ON CONFLICT DO NOTHING;
+
+-- run: Return one run's header.
+SELECT run, name, created_at FROM runs WHERE run = :run;
+
+-- runs: Return the headers of all runs, oldest first.
+SELECT run, name, created_at FROM runs ORDER BY number;
+
+-- position: Return where a run's next entry goes and who may write it: the lease's token and the last entry's place.
+SELECT (SELECT token FROM leases WHERE run = :run),
+       (SELECT seq FROM entries WHERE run = :run ORDER BY seq DESC LIMIT 1),
+       (SELECT chain FROM entries WHERE run = :run ORDER BY seq DESC LIMIT 1)
+FROM runs WHERE run = :run;
+
+-- head: Return the last entry's place.
+SELECT seq, chain FROM entries WHERE run = :run ORDER BY seq DESC LIMIT 1;
+
+-- add_entry: Put one entry at the end of a run's journal.
+INSERT INTO entries (run, seq, kind, chain, body) VALUES (:run, :seq, :kind, :chain, :body);
+
+-- entries: Return a stretch of a journal in its order; the last column weighs.
+SELECT seq, kind, chain, body FROM entries WHERE run = :run AND seq > :after AND seq <= :upto ORDER BY seq;
+
+-- add_blob: Keep a blob; changes nothing if it is there already.
+INSERT INTO blobs (digest, data) VALUES (:digest, :data)
+ON CONFLICT DO NOTHING;
+
+-- blob: Return one blob.
+SELECT data FROM blobs WHERE digest = :digest;
+
+-- lease: Return who drives a run, with nothing for a run that nobody drives.
+SELECT leases.token, leases.machine, leases.boot, leases.host, leases.pid, leases.started, leases.since,
+       leases.renewed, leases.ticks
+FROM runs LEFT JOIN leases ON leases.run = runs.run WHERE runs.run = :run;
+
+-- take_lease: Make one process the run's driver, in place of any other.
+INSERT INTO leases (run, token, machine, boot, host, pid, started, since, renewed, ticks)
+VALUES (:run, :token, :machine, :boot, :host, :pid, :started, :since, :renewed, :ticks)
+ON CONFLICT (run) DO UPDATE SET
+    token = excluded.token, machine = excluded.machine, boot = excluded.boot, host = excluded.host,
+    pid = excluded.pid, started = excluded.started, since = excluded.since, renewed = excluded.renewed,
+    ticks = excluded.ticks;
+
+-- renew_lease: Stamp a lease with the present time, if it is still this one.
+UPDATE leases SET renewed = :renewed, ticks = :ticks WHERE run = :run AND token = :token;
+
+-- drop_lease: End a lease, if it is still this one.
+DELETE FROM leases WHERE run = :run AND token = :token;
+
+-- version: Return the number of the newest migration that was applied.
+SELECT max(version) FROM migrations;
+
+-- add_migration: Note that a migration was applied.
+INSERT INTO migrations (version, name) VALUES (:version, :name);

@@ -1,0 +1,179 @@
+"""The `Store` port over any SQL database: what is done, in named statements; the seam `Database` says how."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from addendum.canon import Digest
+from addendum.errors import StoreError
+from addendum.ports import Clock, Lease, RunHeader
+from addendum.records.chain import START
+from addendum.records.stored import Entry, Stored
+from addendum.store import leases, process
+from addendum.store.database import Database, Row
+from addendum.store.entries import (
+    check_blob,
+    check_blobs,
+    check_header,
+    damaged,
+    encode,
+    seal,
+    taken,
+    unknown,
+    unseal,
+)
+from addendum.store.leases import Held, Process, Stamp
+
+PAGE: Final = 1_000_000
+"""About how many characters of entries are read at a time."""
+
+
+class SqlStore:
+    """The `Store` port (see there). Closing gives back the leases that were taken with this object."""
+
+    def __init__(self, database: Database, *, clock: Clock | None = None) -> None:
+        self._database = database
+        self._clock = clock
+        self._leases: set[Lease] = set()
+
+    def create(self, header: RunHeader) -> None:
+        check_header(header)
+        values = {"run": header.run, "name": header.name, "created_at": header.created_at}
+        with self._database.transaction():
+            if not self._database.write("add_run", values):
+                raise taken(header.run, self._database.where)
+
+    def header(self, run: str) -> RunHeader:
+        rows = self._database.read("run", {"run": run})
+        if not rows:
+            raise unknown(run, self._database.where)
+        return RunHeader(*rows[0])
+
+    def runs(self) -> list[RunHeader]:
+        return [RunHeader(*row) for row in self._database.read("runs", {})]
+
+    # --- leases ---------------------------------------------------------------------------------------------------
+
+    def acquire(self, run: str) -> Lease:
+        here, lease = process.current(), Lease(run, secrets.token_hex(16))
+        with self._database.transaction():
+            now = process.now(self._clock)
+            held = self._held(run)
+            free = held is None or leases.ended(held, here, now, gone=process.gone(held.holder, here))
+            if free:
+                self._database.write("take_lease", _lease_row(lease, here, now))
+            elif held is not None and leases.idle(held, here, now) < 0:  # see leases: a clock was set back
+                self._database.write("renew_lease", _stamp_row(run, held.token, now))
+        if held is not None and not free:
+            raise leases.busy(run, held)
+        self._leases.add(lease)
+        return lease
+
+    def renew(self, lease: Lease) -> None:
+        with self._database.transaction():
+            stamp = _stamp_row(lease.run, lease.token, process.now(self._clock))
+            if not self._database.write("renew_lease", stamp):
+                raise leases.lost(lease.run, self._held(lease.run))
+
+    def release(self, lease: Lease) -> None:
+        with self._database.transaction():
+            self._database.write("drop_lease", {"run": lease.run, "token": lease.token})
+        self._leases.discard(lease)
+
+    def _held(self, run: str) -> Held | None:
+        rows = self._database.read("lease", {"run": run})
+        if not rows:
+            raise unknown(run, self._database.where)
+        token, machine, boot, host, pid, started, since, renewed, ticks = rows[0]
+        if token is None:
+            return None
+        return Held(token, Process(machine, boot, host, pid, started), since, Stamp(renewed, ticks))
+
+    # --- journal --------------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        run: str,
+        entries: Sequence[Entry],
+        *,
+        blobs: Mapping[Digest, bytes] | None = None,
+        lease: Lease | None = None,
+    ) -> list[Stored]:
+        encoded, where = encode(entries), self._database.where
+        check_blobs(blobs or {})
+        with self._database.transaction():
+            rows = self._database.read("position", {"run": run})
+            if not rows:
+                raise unknown(run, where)
+            token, seq, head = rows[0]
+            if lease is not None and (lease.run != run or lease.token != token):
+                raise leases.lost(run, self._held(run))
+            sealed = seal(encoded, seq or 0, head or START)
+            if blobs:
+                self._database.write_all("add_blob", ({"digest": name, "data": data} for name, data in blobs.items()))
+            self._database.write_all("add_entry", ({"run": run, **row._asdict()} for row in sealed))
+        return [unseal(row, run, where) for row in sealed]
+
+    def entries(self, run: str, *, after: int = 0, upto: int | None = None) -> Iterator[Stored]:
+        """As the port says; without `upto`, what is appended after this call isn't yielded. Raises `NotFound` for an
+        unknown run, and `StoreCorrupt` where an entry is missing or its body can't be read."""
+        after = max(after, 0)
+        if upto is None:
+            upto = self.head(run)[0]
+        return self._entries(run, after, upto, self._page(run, after, upto))
+
+    def _entries(self, run: str, after: int, upto: int, rows: list[Row]) -> Iterator[Stored]:
+        where = self._database.where
+        while rows:
+            for row in rows:
+                after += 1
+                if row[0] != after:
+                    raise damaged(run, where, f"entry {after} is missing")
+                yield unseal(row, run, where)
+            rows = self._page(run, after, upto)
+
+    def _page(self, run: str, after: int, upto: int) -> list[Row]:
+        if after >= upto:
+            return []
+        rows = self._database.read("entries", {"run": run, "after": after, "upto": upto}, budget=PAGE)
+        if not rows and self.head(run)[0] > after:
+            raise damaged(run, self._database.where, f"entry {after + 1} is missing")
+        return rows
+
+    def head(self, run: str) -> tuple[int, Digest]:
+        rows = self._database.read("head", {"run": run})
+        if rows:
+            return rows[0][0], rows[0][1]
+        self.header(run)
+        return 0, START
+
+    def blob(self, digest: Digest) -> bytes:
+        rows = self._database.read("blob", {"digest": digest})
+        return check_blob(rows[0][0] if rows else None, digest, self._database.where)
+
+    def close(self) -> None:
+        for lease in tuple(self._leases):
+            try:
+                self.release(lease)
+            except StoreError:
+                pass  # a store that doesn't answer: the lease ends by itself
+        self._leases.clear()
+        self._database.close()
+
+
+def _lease_row(lease: Lease, holder: Process, now: Stamp) -> dict[str, Any]:
+    return {
+        **_stamp_row(lease.run, lease.token, now),
+        "machine": holder.machine,
+        "boot": holder.boot,
+        "host": holder.host,
+        "pid": holder.pid,
+        "started": holder.started,
+        "since": now.wall,
+    }
+
+
+def _stamp_row(run: str, token: str, now: Stamp) -> dict[str, Any]:
+    return {"run": run, "token": token, "renewed": now.wall, "ticks": now.ticks}

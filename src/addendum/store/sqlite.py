@@ -1,0 +1,248 @@
+"""The store in one SQLite file: WAL, so that readers and the writer don't wait for each other, and a full sync in
+every commit, so that what was returned survives a power cut.
+
+One connection for each store object, guarded by a lock. A transaction takes SQLite's write lock at its start; a
+process that finds it taken waits for a short time and then says so.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from addendum.errors import StoreUnavailable
+from addendum.ports import Clock
+from addendum.store import sqlite_errors
+from addendum.store.database import Row, Values
+from addendum.store.migrations import missing
+from addendum.store.sql_store import SqlStore
+from addendum.store.statements import load, resource
+
+APPLICATION: Final = 0x4164646D
+"""The application id of a store's file, "Addm"."""
+
+BUSY_SECONDS: Final = 5.0
+"""How long to wait for another process's transaction."""
+
+
+class SqliteStore(SqlStore):
+    """The `Store` port on one file, made with its folder when first used (readable by its owner only).
+
+    >>> store = SqliteStore(folder / "store.db")
+    >>> store.create(RunHeader("r-1", "hello", "2026-01-01T00:00:00Z"))
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, clock: Clock | None = None, busy: float = BUSY_SECONDS) -> None:
+        """Name the file; nothing is opened yet. `busy`: seconds to wait while another process writes."""
+        super().__init__(SqliteDatabase(Path(path), busy=busy), clock=clock)
+
+
+class SqliteDatabase:
+    """The `Database` seam on one file."""
+
+    def __init__(self, path: Path, *, busy: float = BUSY_SECONDS) -> None:
+        self._path = Path(os.path.abspath(path))
+        self.where = str(self._path)
+        self._busy = busy
+        self._sql = load("sqlite")
+        self._lock = threading.RLock()
+        self._open: sqlite3.Connection | None = None
+        self._file: tuple[int, int] = (0, 0)
+        self._pid = 0
+        self._inherited: list[sqlite3.Connection] = []
+        self._closed = False
+
+    def read(self, statement: str, values: Values, *, budget: int | None = None) -> list[Row]:
+        with self._lock, sqlite_errors.explained(self.where):
+            cursor = self._ready().execute(self._sql[statement], values)
+            if budget is None:
+                return cursor.fetchall()
+            rows: list[Row] = []
+            for row in cursor:
+                rows.append(row)
+                budget -= len(row[-1])
+                if budget < 0:
+                    break
+            cursor.close()
+            return rows
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        with self._lock, sqlite_errors.explained(self.where):
+            connection = self._ready()
+            connection.execute(self._sql["begin"])
+            try:
+                yield
+                self._still_there()
+                connection.execute(self._sql["commit"])
+            except BaseException:
+                self._roll_back(connection)
+                raise
+
+    def write(self, statement: str, values: Values) -> int:
+        with self._lock:  # inside a transaction, which explains the errors
+            return self._ready().execute(self._sql[statement], values).rowcount
+
+    def write_all(self, statement: str, rows: Iterable[Values]) -> None:
+        with self._lock:
+            self._ready().executemany(self._sql[statement], rows)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            connection, self._open = self._open, None
+            if connection is not None and self._pid == os.getpid():
+                with sqlite_errors.explained(self.where):
+                    connection.close()
+
+    def _ready(self) -> sqlite3.Connection:
+        if self._closed:
+            raise StoreUnavailable(f"The store {self.where} is closed.", hint="Open it again.", store=self.where)
+        if self._open is not None and self._pid != os.getpid():
+            # A fork's child must not touch its parent's connection, nor close it: that would drop the parent's locks.
+            self._inherited.append(self._open)
+            self._open = None
+        if self._open is None:
+            self._open = self._connect()
+            self._pid = os.getpid()
+        else:
+            self._still_there()
+        return self._open
+
+    def _still_there(self) -> None:
+        """Raise if the file was deleted or replaced: SQLite would go on writing to what nobody can open any more."""
+        try:
+            found = os.stat(self._path)
+        except FileNotFoundError:
+            found = None
+        if found is None or (found.st_dev, found.st_ino) != self._file:
+            raise StoreUnavailable(
+                f"The store {self.where} was deleted or replaced while it was open.",
+                hint="Nothing more is written. Put the file back, or start over with a new store.",
+                store=self.where,
+            )
+
+    def _roll_back(self, connection: sqlite3.Connection) -> None:
+        try:
+            if connection.in_transaction:
+                connection.execute(self._sql["roll_back"])
+        except sqlite3.Error:  # what led here is the error to tell; SQLite rolls back when the file is opened next
+            self._open = None
+            connection.close()
+
+    # --- opening --------------------------------------------------------------------------------------------------
+
+    def _connect(self) -> sqlite3.Connection:
+        _make(self._path)
+        found = os.stat(self._path)
+        self._file = (found.st_dev, found.st_ino)
+        deadline = time.monotonic() + self._busy
+        while True:
+            connection = sqlite3.connect(
+                f"file:{quote(self.where)}?mode=rw",  # never an empty file in place of one that was just deleted
+                uri=True,
+                timeout=self._busy,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+            try:
+                self._prepare(connection)
+                return connection
+            except sqlite3.OperationalError as error:
+                connection.close()
+                # Two processes that turn one new file to WAL can lock each other out; SQLite tells both at once.
+                if sqlite_errors.code(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                    raise
+                time.sleep(0.005)
+            except BaseException:
+                connection.close()
+                raise
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        """Set a new connection up and bring the file's tables up to date; a foreign file stays as it is."""
+        application = self._one(connection, "application")
+        if application != APPLICATION and (application != 0 or self._one(connection, "tables") != 0):
+            raise StoreUnavailable(
+                f"The file {self.where} is a database of another program.",
+                hint="Name another file for the store.",
+                store=self.where,
+            )
+        mode = self._one(connection, "journal_mode")
+        if mode != "wal":
+            raise StoreUnavailable(
+                f"The store {self.where} can't have a write-ahead log (its journal mode stays {mode!r}).",
+                hint="Put it on a local disk: SQLite needs shared memory, which network file systems don't offer.",
+                store=self.where,
+            )
+        for setting in ("synchronous", "fullfsync", "foreign_keys", "cell_size_check", "trusted_schema"):
+            connection.execute(self._sql[setting])
+        if missing(self._version(connection), self.where):
+            self._migrate(connection)
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        connection.execute(self._sql["begin"])
+        try:
+            # Asked again, as another process may have been first.
+            for version, name in missing(self._version(connection), self.where):
+                for statement in _statements(resource(f"sqlite/{name}.sql")):
+                    connection.execute(statement)
+                connection.execute(self._sql["add_migration"], {"version": version, "name": name})
+            connection.execute(self._sql["commit"])
+        except BaseException:
+            self._roll_back(connection)
+            raise
+
+    def _version(self, connection: sqlite3.Connection) -> int:
+        if self._one(connection, "application") == 0:
+            return 0
+        return int(str(self._one(connection, "version") or 0))
+
+    def _one(self, connection: sqlite3.Connection, statement: str) -> object:
+        row = connection.execute(self._sql[statement]).fetchone()
+        return row[0] if row else None
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Yield the statements of a script; a trigger's body is part of its statement."""
+    text = ""
+    for line in script.splitlines(keepends=True):
+        text += line
+        if sqlite3.complete_statement(text):
+            yield text
+            text = ""
+    if text.strip():
+        yield text
+
+
+def _make(path: Path) -> None:
+    """Make an empty file with its folders, for its owner's eyes only; leave what is there as it is."""
+    folders = [folder for folder in reversed(path.parents) if not folder.exists()]
+    for folder in folders:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        return
+    for folder in {path.parent, *(made.parent for made in folders)}:
+        _sync(folder)
+
+
+def _sync(folder: Path) -> None:
+    """Make a folder's list of names durable, where the system can."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        pass  # not every file system can; SQLite lives with it too
+    finally:
+        os.close(descriptor)
