@@ -15,10 +15,10 @@ LOCK := $(BIN)/uv pip compile --no-config --quiet --universal --python-version 3
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check static format lint types contracts sizes docs fix bench mutants lock install clean
+.PHONY: help demo test check static format lint types mypy pyright contracts sizes docs fix bench mutants lock install clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.* ## ' '/^[a-z]+:.* ## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(VENV)/.base ## Run the demonstration
 	$(BIN)/addendum demo
@@ -36,13 +36,17 @@ format: $(VENV)/.dev ## Is the code formatted?
 lint: $(VENV)/.dev ## Lint
 	$(BIN)/ruff check .
 
-types: $(VENV)/.dev ## Check types: mypy inside, pyright what users import
+types: mypy pyright ## Check types: mypy inside, pyright what users import
+
+mypy: $(VENV)/.dev
 	$(BIN)/mypy
-	$(BIN)/basedpyright
-	$(BIN)/basedpyright --ignoreexternal --verifytypes addendum
+
+pyright: $(VENV)/.dev
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
 contracts: $(VENV)/.dev ## Check who imports whom (LAYOUT)
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tools/check_guest.py
 
 sizes: $(VENV)/.dev ## Check the sizes of modules, functions and classes
 	$(BIN)/python tools/sizes.py
@@ -72,19 +76,22 @@ clean: ## Remove the environments and everything that tools left
 	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.made:
-	tools/make_venv.sh $(VENV) $(PYTHON)
-	touch $@
+	@tools/make_venv.sh $(VENV) $(PYTHON)
+	@touch $@
 
 # The demonstration runs on this alone, so the small base install is what a newcomer tries.
 $(VENV)/.base: $(VENV)/.made requirements/base.txt pyproject.toml
-	$(INSTALL) -r requirements/base.txt
-	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
-	touch $@
+	@echo "Installing requirements/base.txt and addendum itself"
+	@$(INSTALL) -r requirements/base.txt
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
 
 $(VENV)/.dev: $(VENV)/.base requirements/dev.txt
-	$(INSTALL) -r requirements/dev.txt
-	touch $@
+	@echo "Installing requirements/dev.txt"
+	@$(INSTALL) -r requirements/dev.txt
+	@touch $@
 
 $(VENV)/.bench: $(VENV)/.dev requirements/bench.txt
-	$(INSTALL) -r requirements/bench.txt
-	touch $@
+	@echo "Installing requirements/bench.txt"
+	@$(INSTALL) -r requirements/bench.txt
+	@touch $@
