@@ -1,0 +1,1 @@
+"""Where scripts run: the backends of `ports.Sandbox` (DESIGN section 8)."""

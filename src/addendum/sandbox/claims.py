@@ -1,0 +1,224 @@
+"""What a guest says in one session, checked against what it may say, as events; and what it is told.
+
+Both interpreters speak through `_wf_host` of guest/body.py: (nonce, kind, a, b, c, d, served).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from addendum.canon import Json
+from addendum.errors import LimitExceeded, UsageError
+from addendum.ports import (
+    Answer,
+    Event,
+    FanOut,
+    Issued,
+    Known,
+    Limits,
+    RaceEnded,
+    Raised,
+    Returned,
+    Said,
+    Script,
+    Served,
+)
+from addendum.records.outcome import Outcome, Success
+from addendum.sandbox.paths import FAN_OUTS, Paths, refuse
+
+MAX_TEXT: Final = 4096
+"""How much of an error's message is kept."""
+
+
+class Claims:
+    """One session's book: what was announced, what waits for an answer, what was used up."""
+
+    def __init__(self, script: Script, limits: Limits, nonce: str) -> None:
+        self._script = script
+        self._limits = limits
+        self._nonce = nonce
+        self._paths = Paths(script.positions)
+        self._events: list[Event] = []
+        self._identities: set[str] = set()
+        self._known: set[str] = set()
+        self._races: set[str] = set()
+        self._failed: set[str] = set()
+        self._announced = 0
+        self._said = 0
+        self._calls = 0
+        self.waiting: dict[int, str] = {}
+        """Calls without an answer, by number: their identities. A race's losers are taken out."""
+        self.ended = False
+        """Whether the script itself came to its end, well or not."""
+        self._hear: dict[str, Callable[[object, object, object, object], int | None]] = {
+            "call": self._call,
+            "fan": self._fan,
+            "won": self._won,
+            "say": self._say,
+            "end": self._end,
+        }
+
+    def hear(self, message: Sequence[object]) -> tuple[int | None, bool]:
+        """Take one message. Return the number of the call if it is one, and whether nothing else can run now.
+
+        Raises `ProtocolViolation` and `LimitExceeded`."""
+        if len(message) != 7 or message[0] != self._nonce:
+            refuse("it isn't of this session")
+        _, kind, a, b, c, d, served = message
+        if self.ended or not isinstance(kind, str) or kind not in self._hear:
+            refuse(f"it is out of order or of no known kind: {kind!r}")
+        if not isinstance(served, list):
+            refuse("it is malformed")
+        for entry in served:
+            self._serve(entry)
+        number = self._hear[kind](a, b, c, d)
+        return number, number is not None and b != "ctx.race" and self._main
+
+    def drain(self) -> tuple[Event, ...]:
+        """Return the events since the last time."""
+        events = tuple(self._events)
+        self._events.clear()
+        return events
+
+    def answer(self, answer: Answer, ahead: Sequence[Known]) -> str:
+        """Settle a call and return the text that the guest gets. Raises `UsageError` for a call that doesn't wait."""
+        identity = self.waiting.pop(answer.call, None)
+        if identity is None:
+            raise UsageError(f"Call {answer.call} does not wait for an answer.", hint="Answer a pending call, once.")
+        told = self._outcome(answer.outcome, identity)
+        if ahead:
+            told.append(self._table(ahead))
+        return json.dumps(told)
+
+    def table(self, ahead: Sequence[Known]) -> str:
+        """Return the text of a table of known answers, for the start."""
+        return json.dumps(self._table(ahead))
+
+    def returned(self, text: object) -> Returned:
+        """Return the end that a result's JSON text says."""
+        return Returned(self._parse(text))
+
+    def raised(
+        self, kind: str, message: str, lines: Sequence[tuple[int, str]], failure: Sequence[object] = ()
+    ) -> Raised:
+        """Return the end that an uncaught exception says: its class's name, its text, (annotated line, function) of
+        the script's frames, and for a `CapabilityError` its (code, message, retryable, identity)."""
+        known = self._script.line_map
+        frames = tuple((known[line - 1], name[:200]) for line, name in lines if 1 <= line <= len(known))
+        if len(failure) != 4:
+            return Raised(kind[:200], message[:MAX_TEXT], frames=frames)
+        code, said, _, identity = (str(part) for part in failure)
+        return Raised(
+            "CapabilityError",
+            said[:MAX_TEXT],
+            code=code[:200],
+            identity=identity if identity in self._failed else "",
+            frames=frames,
+        )
+
+    def _table(self, ahead: Sequence[Known]) -> dict[str, Json]:
+        self._known.update(known.identity for known in ahead)
+        return {known.identity: self._outcome(known.outcome, known.identity) for known in ahead}
+
+    def _outcome(self, outcome: Outcome, identity: str) -> list[Json]:
+        if isinstance(outcome, Success):
+            return [1, outcome.value]
+        name = outcome.identity or identity
+        self._failed.add(name)
+        return [0, outcome.code, outcome.message, outcome.retryable, name]
+
+    def _count(self) -> None:
+        self._announced += 1
+        if self._announced > self._limits.calls:
+            over("calls", f"The script made more than {self._limits.calls:,} calls, fan-outs and log lines.")
+
+    def _parse(self, text: object) -> object:
+        if not isinstance(text, str):
+            refuse("a value isn't JSON text")
+        if len(text) > self._limits.message:
+            over("message", f"The script sent {len(text):,} characters at once; the limit is {self._limits.message:,}.")
+        try:
+            return json.loads(text, parse_constant=_no_constant)
+        except (ValueError, RecursionError):
+            refuse("a value isn't JSON text")
+
+    def _identity(self, identity: object, capability: object, take: object) -> tuple[str, str, int]:
+        if not isinstance(identity, str) or not isinstance(capability, str) or type(take) is not int or take < 1:
+            refuse("a call is malformed")
+        name, self._main = self._paths.site(identity)
+        if capability != ("ctx.race" if name == "race" else name) or name in FAN_OUTS - {"race"}:
+            refuse(f"{capability!r} is called at the place of {name!r}")
+        if identity in self._identities:
+            refuse(f"it made a call twice: {identity!r}")
+        self._identities.add(identity)
+        self._count()
+        return identity, capability, take
+
+    def _serve(self, entry: object) -> None:
+        if not isinstance(entry, (tuple, list)) or len(entry) != 4:
+            refuse("a served call is malformed")
+        identity, capability, text, take = entry
+        identity, capability, take = self._identity(identity, capability, take)
+        if identity not in self._known:
+            refuse(f"it served a call that nobody answered: {identity!r}")
+        self._events.append(Served(identity, capability, self._parse(text), take))
+
+    def _call(self, identity: object, capability: object, text: object, take: object) -> int:
+        identity, capability, take = self._identity(identity, capability, take)
+        payload = self._parse(text)
+        if capability == "ctx.race":
+            self._races.add(identity)
+        self._calls += 1
+        self.waiting[self._calls] = identity
+        self._events.append(Issued(self._calls, identity, capability, payload, take))
+        return self._calls
+
+    def _fan(self, frame: object, method: object, branches: object, _: object) -> None:
+        if not isinstance(frame, str) or not isinstance(method, str) or self._paths.site(frame)[0] != method:
+            refuse("a fan-out is malformed")
+        if method not in FAN_OUTS:
+            refuse(f"{method!r} is no fan-out")
+        if isinstance(branches, list) and method == "dag":
+            width: int | tuple[str, ...] = tuple(name for name in branches if isinstance(name, str))
+        elif type(branches) is int and branches >= 0 and method != "dag":
+            width = branches
+        else:
+            refuse("a fan-out is malformed")
+        self._count()
+        self._paths.announce(frame, width)
+        self._events.append(FanOut(frame, method, width))
+
+    def _won(self, frame: object, winner: object, _: object, __: object) -> None:
+        if not isinstance(frame, str) or type(winner) is not int or frame not in self._races:
+            refuse("the end of a race is malformed")
+        if frame in self.waiting.values():
+            refuse("it ended a race before the host decided")
+        self._paths.won(frame, winner)
+        lost, kept = f"{frame}[", f"{frame}[{winner}] > "
+        for number, identity in list(self.waiting.items()):
+            if identity.startswith(lost) and not identity.startswith(kept):
+                del self.waiting[number]
+        self._events.append(RaceEnded(frame, winner))
+
+    def _say(self, kind: object, text: object, _: object, __: object) -> None:
+        if not isinstance(text, str) or (kind != "log" and kind != "phase"):
+            refuse("a log line is malformed")
+        self._count()
+        self._said += len(text.encode("utf-8", "surrogatepass"))
+        if self._said > self._limits.output:
+            over("output", f"The script logged more than {self._limits.output:,} bytes.")
+        self._events.append(Said("log" if kind == "log" else "phase", text))
+
+    def _end(self, *_: object) -> None:
+        self.ended = True
+
+
+def over(limit: str, message: str) -> None:
+    """Raise: the script ran over a limit of the sandbox, named by its field in `Limits`."""
+    raise LimitExceeded(message, hint="Make the script smaller, or raise the limit.", limit=limit)
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)

@@ -1,0 +1,173 @@
+"""Bubblewrap: what of it is there, its command line, and Monty's launcher.
+
+Nothing is left behind on disk, not even when the host is killed: a generated file lives in memory (memfd) and is
+named through the host's /proc entry.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final
+
+from addendum.errors import SandboxMissing
+
+BASE: Final = (
+    "--unshare-all",
+    "--unshare-user",
+    "--disable-userns",
+    "--uid",
+    "65534",
+    "--gid",
+    "65534",
+    "--hostname",
+    "sandbox",
+    "--die-with-parent",
+    "--new-session",
+    "--clearenv",
+    "--cap-drop",
+    "ALL",
+    "--chdir",
+    "/",
+)
+"""What every sandbox under bubblewrap gets. It is started with an empty environment too: `--clearenv` alone leaves the
+host's one readable in /proc/1/environ."""
+PROBE_SECONDS: Final = 20.0
+MISSING: Final = "Install bubblewrap (Debian: `apt install bubblewrap`), or choose another backend."
+
+
+@lru_cache(maxsize=1)
+def bubblewrap() -> tuple[str | None, str]:
+    """Return the path of a bubblewrap that works here, or None and why not. Asked once per process."""
+    path = shutil.which("bwrap", path="/usr/local/bin:/usr/bin:/bin")
+    if path is None or not sys.platform.startswith("linux"):
+        return None, "without bubblewrap: it isn't installed"
+    true = shutil.which("true", path="/usr/bin:/bin") or "/bin/true"
+    try:
+        ran = subprocess.run(
+            [path, *BASE, *binds(libraries(true)), "--ro-bind", os.path.realpath(true), "/probe", "/probe"],
+            env={},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            timeout=PROBE_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return None, f"without bubblewrap: it doesn't start ({error})"
+    if ran.returncode:
+        said = ran.stderr.decode("utf-8", "replace").strip()[:200]
+        return None, f"without bubblewrap: it can't make a namespace here ({said})"
+    return path, ""
+
+
+@lru_cache(maxsize=64)
+def libraries(binary: str) -> tuple[str, ...]:
+    """Return the shared libraries that a binary needs, its loader among them; none for a static one."""
+    loader = _loader(Path(binary))
+    if loader is None:
+        return ()
+    ran = subprocess.run(
+        [loader, "--list", binary], env={}, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
+    )
+    found = [loader]
+    for line in ran.stdout.splitlines():
+        _, arrow, rest = line.partition(" => ")
+        path = rest.split(" (")[0].strip()
+        if arrow and path.startswith("/"):
+            found.append(path)
+    return tuple(dict.fromkeys(found))
+
+
+def _loader(binary: Path) -> str | None:
+    """Return the loader that an ELF binary names (its PT_INTERP), None if it names none."""
+    with binary.open("rb") as file:
+        data = file.read(4096)
+    if data[:4] != b"\x7fELF" or data[4] != 2:
+        return None
+    start = int.from_bytes(data[32:40], "little")
+    size = int.from_bytes(data[54:56], "little")
+    count = int.from_bytes(data[56:58], "little")
+    for n in range(count):
+        header = data[start + n * size : start + (n + 1) * size]
+        if int.from_bytes(header[:4], "little") == 3:
+            offset = int.from_bytes(header[8:16], "little")
+            return data[offset:].split(b"\0", 1)[0].decode("ascii")
+    return None
+
+
+def binds(paths: Sequence[str]) -> list[str]:
+    """Return the options that show files or directories, read-only, at their own places."""
+    options: list[str] = []
+    for path in dict.fromkeys(paths):
+        options += ["--ro-bind", os.path.realpath(path), path]
+    return options
+
+
+def memory_file(name: str, content: bytes) -> tuple[int, str]:
+    """Return a file in memory as descriptor and path. The path is good for as long as the descriptor is open."""
+    descriptor = os.memfd_create(name, os.MFD_CLOEXEC)
+    with os.fdopen(os.dup(descriptor), "wb") as file:
+        file.write(content)
+    os.fchmod(descriptor, 0o500)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor, f"/proc/{os.getpid()}/fd/{descriptor}"
+
+
+@dataclass(frozen=True, slots=True)
+class MontyLauncher:
+    """What Monty's pool starts as its worker."""
+
+    path: str
+    confined: bool
+    why: str
+    version: str
+    descriptors: tuple[int, ...] = field(default=())
+
+    @classmethod
+    def find(cls, *, require_confined: bool) -> MontyLauncher:
+        """Find Monty's binary and what can confine it. Raises `SandboxMissing`."""
+        binary = monty_binary()
+        try:
+            release = version("pydantic-monty")
+        except PackageNotFoundError:
+            release = "unknown"
+        bwrap, why = bubblewrap()
+        if bwrap is None:
+            if require_confined:
+                raise SandboxMissing(f"Monty's worker would run {why}.", hint=MISSING)
+            return cls(binary, False, why, release)
+        command = [
+            bwrap,
+            *BASE,
+            *binds(libraries(binary)),
+            *("--ro-bind", binary, "/monty", "--remount-ro", "/", "/monty"),
+        ]
+        script = f'#!/bin/sh\nulimit -c 0\nulimit -n 64\nexec /usr/bin/env -i {shlex.join(command)} "$@" 2>/dev/null\n'
+        descriptor, path = memory_file("addendum-monty", script.encode())
+        return cls(path, True, "", release, (descriptor,))
+
+    def close(self) -> None:
+        """Let go of the launcher's files."""
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+
+
+def monty_binary() -> str:
+    """Return the path of the `monty` program that comes with pydantic-monty-runtime. Raises `SandboxMissing`.
+
+    `PATH` and `MONTY_BIN` are not looked at: what runs the scripts is what was installed."""
+    for scheme in dict.fromkeys((sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))):
+        path = Path(sysconfig.get_path("scripts", scheme)) / "monty"
+        if path.is_file():
+            return str(path)
+    raise SandboxMissing("Monty's program is missing.", hint="Install it: `pip install pydantic-monty-runtime`.")

@@ -1,0 +1,304 @@
+"""The default backend: Monty, an interpreter without a host surface, in a worker process of its own; that worker under
+bubblewrap where there is one.
+
+Only Monty's synchronous API is used: the asynchronous one aborts the host at its exit (pydantic-monty 1.4.0).
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final, NoReturn
+
+from pydantic_monty import (
+    FunctionSnapshot,
+    FutureSnapshot,
+    Monty,
+    MontyComplete,
+    MontyCrashedError,
+    MontyError,
+    MontyRuntimeError,
+    MontySession,
+    MontySyntaxError,
+    NameLookupSnapshot,
+    OSPolicy,
+    ResourceLimits,
+)
+
+from addendum.canon import Json
+from addendum.errors import LimitExceeded, SandboxCrashed, SandboxMissing, UsageError
+from addendum.ports import Answer, End, Known, Limits, Script, Turn
+from addendum.sandbox.claims import Claims, over
+from addendum.sandbox.confine import MontyLauncher
+from addendum.sandbox.paths import refuse
+from addendum.sandbox.prelude import prelude
+
+SCRIPT: Final = "<python-input-1>"
+"""Monty's name for the second text of a session; the first is the prelude."""
+POLICY: Final[OSPolicy] = {
+    "datetime": datetime(2000, 1, 1, tzinfo=UTC),
+    "timezone": "utc",
+    "sleep": "zero",
+    "process_time": "zero",
+    "random_start": {"seed": 0},
+}
+"""No clock, no entropy, no waiting: the same for every run."""
+MAX_TURN: Final = 600.0
+"""The longest turn in seconds that the pool waits for, whatever a session's limits say."""
+
+_Snapshot = FunctionSnapshot | FutureSnapshot | NameLookupSnapshot | MontyComplete
+
+
+def _wf_host() -> None:
+    """Stand for the guest's `_wf_host`: Monty makes a host function of it, and calls arrive as snapshots."""
+
+
+class EmbeddedSandbox:
+    """Monty. `confined` says whether its workers run under bubblewrap (known from the first session on)."""
+
+    name = "embedded"
+
+    def __init__(self, *, require_confined: bool = False, max_workers: int = 32, wait_seconds: float = 60.0) -> None:
+        self._require = require_confined
+        self._max_workers = max_workers
+        self._wait = wait_seconds
+        self._lock = threading.Lock()
+        self._pool: Monty | None = None
+        self._launcher: MontyLauncher | None = None
+        self._closed = False
+
+    @property
+    def confined(self) -> bool:
+        """Whether the kernel confines the workers, too."""
+        return self._start()[1].confined
+
+    def describe(self) -> str:
+        """Return one line for a person: what confines the script."""
+        launcher = self._start()[1]
+        return f"Monty {launcher.version}, worker {'under bubblewrap' if launcher.confined else launcher.why}"
+
+    def open(self, script: Script, args: Json, *, limits: Limits, nonce: str) -> EmbeddedSession:
+        """Take a worker and prepare it. Raises `SandboxMissing`, `SandboxCrashed` if no worker gets free in time."""
+        pool, _ = self._start()
+        if limits.turn_seconds > MAX_TURN:
+            raise UsageError(f"A turn can take {MAX_TURN:g} seconds at most.", hint="Lower `turn_seconds`.")
+        checkout = pool.checkout(
+            limits=_limits(limits), assert_message_annotations=False, os_policy=POLICY, print_flush_interval=1.0
+        )
+        try:
+            session = checkout.__enter__()
+        except TimeoutError:
+            raise SandboxCrashed(
+                f"No worker was free within {self._wait:g} seconds.", hint="Run fewer scripts at once."
+            ) from None
+        except (MontyError, OSError) as error:
+            raise SandboxMissing(f"Monty's worker doesn't start: {error}.", hint=self._hint()) from None
+        return EmbeddedSession(session, script, args, limits, nonce)
+
+    def close(self) -> None:
+        """End the workers."""
+        with self._lock:
+            self._closed = True
+            pool, self._pool = self._pool, None
+            launcher, self._launcher = self._launcher, None
+        if pool is not None:
+            pool.__exit__(None, None, None)
+        if launcher is not None:
+            launcher.close()
+
+    def _hint(self) -> str:
+        return "Run `addendum sandbox verify` to see what is missing."
+
+    def _start(self) -> tuple[Monty, MontyLauncher]:
+        with self._lock:
+            if self._closed:
+                raise SandboxMissing("The sandbox was closed.", hint="Make a new one.")
+            if self._pool is None or self._launcher is None:
+                launcher = MontyLauncher.find(require_confined=self._require)
+                pool = Monty(
+                    binary_path=launcher.path,
+                    min_processes=1,
+                    max_processes=self._max_workers,
+                    checkout_timeout=self._wait,
+                    request_timeout=MAX_TURN + 1,
+                )
+                try:
+                    pool.__enter__()
+                except (MontyError, OSError) as error:
+                    launcher.close()
+                    raise SandboxMissing(f"Monty's worker doesn't start: {error}.", hint=self._hint()) from None
+                self._pool, self._launcher = pool, launcher
+            return self._pool, self._launcher
+
+
+class EmbeddedSession:
+    """One script in one of Monty's workers."""
+
+    def __init__(self, session: MontySession, script: Script, args: Json, limits: Limits, nonce: str) -> None:
+        self._session: MontySession | None = session
+        self._script = script
+        self._args = args
+        self._limits = limits
+        self._nonce = nonce
+        self._claims = Claims(script, limits, nonce)
+        self._snapshot: _Snapshot | None = None
+        self._held: int | None = None
+        self._numbers: dict[int, int] = {}
+
+    def advance(self, answer: Answer | None, ahead: Sequence[Known] = ()) -> Turn:
+        """Run to quiescence; see `ports.Session`."""
+        if self._session is None:
+            raise UsageError("This session is over.", hint="Open a new one.")
+        try:
+            end = self._advance(self._session, answer, ahead)
+        except UsageError:
+            raise
+        except BaseException:
+            self.close()
+            raise
+        turn = Turn(self._claims.drain(), end)
+        if end is not None:
+            self.close()
+        elif not self._claims.waiting:
+            self.close()
+            refuse("the script waits for nothing")
+        return turn
+
+    def close(self) -> None:
+        """Give the worker back; a script that waits in it never runs again."""
+        session, self._session, self._snapshot = self._session, None, None
+        if session is not None:
+            session.__exit__(None, None, None)
+
+    def _advance(self, session: MontySession, answer: Answer | None, ahead: Sequence[Known]) -> End | None:
+        try:
+            if self._snapshot is None:
+                if answer is not None:
+                    raise UsageError("The script has not started.", hint="Start it without an answer.")
+                return self._run(self._begin(session, ahead))
+            if answer is None:
+                raise UsageError("The script waits for an answer.", hint="Hand one over.")
+            return self._run(self._hand(self._snapshot, answer, ahead))
+        except MontyCrashedError as error:
+            self._crashed(error)
+        except (MontyRuntimeError, MontySyntaxError) as error:
+            return self._raised(error)
+        except MontyError as error:
+            raise SandboxCrashed(f"The sandbox failed: {error}.", hint="Run it again.") from None
+
+    def _begin(self, session: MontySession, ahead: Sequence[Known]) -> _Snapshot:
+        session.feed_run(prelude("monty"), print_callback=_drop)
+        self._snapshot = session.feed_start(self._script.annotated, print_callback=_drop)
+        while not isinstance(self._snapshot, MontyComplete):
+            # The top level holds only constants and functions: whatever it asks for isn't there.
+            self._snapshot = self._nothing(self._snapshot)
+        return session.feed_start(
+            "await _wf_main(orchestrate, _wf_args, _wf_ahead)",
+            inputs={
+                "_wf_nonce": self._nonce,
+                "_wf_args": json.dumps(self._args),
+                "_wf_ahead": self._claims.table(ahead),
+            },
+            print_callback=_drop,
+        )
+
+    def _hand(self, snapshot: _Snapshot, answer: Answer, ahead: Sequence[Known]) -> _Snapshot:
+        text = self._claims.answer(answer, ahead)
+        if self._held is not None and isinstance(snapshot, FunctionSnapshot):
+            held, self._held = self._held, None
+            if held != answer.call:
+                refuse("two strands wait where one can")
+            return snapshot.resume({"return_value": text})
+        if not isinstance(snapshot, FutureSnapshot):
+            refuse("it is out of order")
+        return snapshot.resume({self._numbers.pop(answer.call): {"return_value": text}})
+
+    def _run(self, snapshot: _Snapshot) -> End | None:
+        """Run on until every strand waits. Returns the end if it came."""
+        while True:
+            if isinstance(snapshot, FunctionSnapshot) and snapshot.function_name == "_wf_host":
+                number, alone = self._claims.hear(snapshot.args)
+                if number is None:
+                    snapshot = snapshot.resume({"return_value": None})
+                elif alone:
+                    # Nothing else can run, so the answer can be this function's value: one turn less.
+                    self._held, self._snapshot = number, snapshot
+                    return None
+                else:
+                    self._numbers[number] = snapshot.call_id
+                    snapshot = snapshot.resume({"future": ...})
+            elif isinstance(snapshot, FutureSnapshot):
+                self._snapshot = snapshot
+                return None
+            elif isinstance(snapshot, MontyComplete):
+                return self._claims.returned(snapshot.output)
+            else:
+                snapshot = self._nothing(snapshot)
+
+    def _nothing(self, snapshot: _Snapshot) -> _Snapshot:
+        if isinstance(snapshot, NameLookupSnapshot):
+            if snapshot.variable_name == "_wf_host" and snapshot.object_id is None:
+                return snapshot.resume(value=_wf_host)
+            return snapshot.resume()
+        if isinstance(snapshot, FunctionSnapshot):
+            if snapshot.is_os_function:
+                return snapshot.resume_not_handled()
+            return snapshot.resume(
+                {"exc_type": "NameError", "message": f"name '{snapshot.function_name}' is not defined"}
+            )
+        refuse("it is out of order")
+
+    def _raised(self, error: MontyRuntimeError | MontySyntaxError) -> End:
+        shown, message = error.display("type-msg"), error.display("msg")
+        kind = shown.removesuffix(message).removesuffix(": ")
+        if not self._claims.ended:
+            # An exception of the script passes the `finally` of _wf_main, one of the limits doesn't.
+            self._limit(kind, message)
+        lines = [
+            (frame.line, frame.function_name or "<module>") for frame in error.traceback() if frame.filename == SCRIPT
+        ]
+        if kind == "_csv.Error":
+            try:
+                failure = json.loads(message)
+            except ValueError:
+                failure = None
+            if isinstance(failure, list):
+                return self._claims.raised(kind, message, lines, failure)
+        return self._claims.raised(kind.rpartition(".")[2], message, lines)
+
+    def _limit(self, kind: str, message: str) -> None:
+        if kind == "MemoryError":
+            over("memory", f"The script used more than {self._limits.memory:,} bytes of memory.")
+        if kind == "TimeoutError" and message.startswith("turn"):
+            over("turn_seconds", f"The script computed for more than {self._limits.turn_seconds:g} seconds at once.")
+        if kind == "TimeoutError":
+            over("total_seconds", f"The script computed for more than {self._limits.total_seconds:g} seconds.")
+        if kind == "RuntimeError" and message.startswith("suspension limit"):
+            over("calls", f"The script made more than {self._limits.calls:,} calls, fan-outs and log lines.")
+
+    def _crashed(self, error: MontyCrashedError) -> NoReturn:
+        if error.timed_out:
+            raise LimitExceeded(
+                f"The script computed for more than {self._limits.turn_seconds:g} seconds at once; its worker is gone.",
+                hint="Make the script smaller, or raise the limit.",
+                limit="turn_seconds",
+            )
+        raise SandboxCrashed("The sandbox's worker died.", hint="Run it again; the run goes on where it was.")
+
+
+def _limits(limits: Limits) -> ResourceLimits:
+    return {
+        "max_turn_duration_secs": limits.turn_seconds,
+        "max_feed_duration_secs": limits.total_seconds,
+        "max_memory": limits.memory,
+        "max_recursion_depth": 1000,
+        # A call costs up to two (its announcement and its answer), a name look-up and a log line one.
+        "max_suspensions": 4 * limits.calls + 100,
+        "max_total_sleep_secs": 0.0,
+    }
+
+
+def _drop(stream: str, text: str) -> None:
+    """Take what `print` writes; a script shows progress by ctx.log."""

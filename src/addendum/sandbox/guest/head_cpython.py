@@ -1,0 +1,43 @@
+# ruff: noqa
+# mypy: ignore-errors
+# Run by worker.py in front of body.py, in a namespace of its own; `_wf_gather` and `_wf_host` are the worker's.
+import json
+
+_wf_loads = json.loads
+
+
+class CapabilityError(Exception):
+    def __init__(self, code, message="", retryable=False):
+        self.code = str(code)
+        self.message = str(message)
+        self.retryable = bool(retryable)
+        self._wf_identity = ""
+        super().__init__(f"{self.code}: {self.message}")
+
+    def __repr__(self):
+        return f"CapabilityError({self.code!r}, {self.message!r})"
+
+
+_wf_err = CapabilityError
+
+
+def _wf_failure(code, message, retryable, identity):
+    error = CapabilityError(code, message, retryable)
+    error._wf_identity = identity
+    return error
+
+
+def _wf_cap(error):
+    return error
+
+
+def _wf_exc(error):
+    return error
+
+
+def _wf_sound(text):
+    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
+
+
+def _wf_dumps(value):
+    return json.dumps(value, ensure_ascii=True, check_circular=False)

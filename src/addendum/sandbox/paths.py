@@ -1,0 +1,126 @@
+"""Whether a path text that a guest sends can be one of this script's: every frame a position of the whitelist, every
+branch one of a fan-out that was announced, no branch of a race that it lost (DESIGN section 3: nothing that the
+sandbox says is trusted but what is bound to the host's own positions)."""
+
+from __future__ import annotations
+
+from typing import Final, Never
+
+from addendum.errors import LimitExceeded, ProtocolViolation
+from addendum.identity import JOIN, Frame, parse, parts
+
+MAX_IDENTITY: Final = 16 * 1024
+"""The longest identity text: some hundreds of nested calls."""
+FAN_OUTS: Final = frozenset({"parallel", "pipeline", "dag", "race"})
+
+
+class Paths:
+    """The paths of one session. Texts that were found good are remembered, so that a check is a look-up mostly."""
+
+    __slots__ = ("_fans", "_good", "_positions", "_winners")
+
+    def __init__(self, positions: frozenset[str]) -> None:
+        self._positions = positions
+        self._good: dict[str, bool] = {"": True}
+        self._fans: dict[str, frozenset[int | str] | range] = {}
+        self._winners: dict[str, int] = {}
+
+    def site(self, identity: str) -> tuple[str, bool]:
+        """Return what an identity's site calls, and whether the main strand makes the call.
+
+        Raises `ProtocolViolation` for a text that can't be an identity of this script."""
+        if len(identity) > MAX_IDENTITY:
+            raise LimitExceeded(
+                "The script nests its calls too deeply.",
+                hint="Bound the recursion.",
+                limit="nesting",
+                size=len(identity),
+            )
+        path, join, last = identity.rpartition(JOIN)
+        if join and (not path or path.startswith(JOIN)):
+            refuse(f"it isn't an identity: {identity!r}")
+        position = last.partition(":")[0]
+        if position not in self._positions:
+            refuse(f"it names a place that the script doesn't have: {last!r}")
+        entry = last[len(position) + 1 :]
+        if len(position) != len(last) and not (entry.isascii() and entry.isdigit() and entry[0] != "0"):
+            refuse(f"it isn't an identity: {identity!r}")
+        name, mark, _ = position.rpartition("/")[2].rpartition("#")
+        if not mark or name.endswith("()") or name == "await":
+            refuse(f"it calls where no call is written: {last!r}")
+        return name, self._path(path)
+
+    def announce(self, frame: str, branches: int | tuple[str, ...]) -> None:
+        """Note a fan-out and its branches."""
+        if frame in self._fans:
+            refuse(f"it announced a fan-out twice: {frame!r}")
+        self._fans[frame] = range(branches) if isinstance(branches, int) else frozenset(branches)
+
+    def won(self, frame: str, winner: int) -> None:
+        """Note a race's winner: from now on no other branch of it is a path."""
+        if frame not in self._fans or frame in self._winners or winner not in self._fans[frame]:
+            refuse(f"it ended a race that isn't on: {frame!r}")
+        self._winners[frame] = winner
+        inside = f"{frame}["
+        for path in [path for path in self._good if path.startswith(inside)]:
+            del self._good[path]
+
+    def _path(self, text: str) -> bool:
+        """Check a path; return whether it is the main strand's (no branch in it)."""
+        unknown: list[tuple[str, str]] = []
+        outer = text
+        while (main := self._good.get(outer)) is None:
+            path = outer
+            outer, last = _split(path)
+            unknown.append((path, last))
+        for path, last in reversed(unknown):
+            main = self._frame(path, last) and main
+            self._good[path] = main
+        return main
+
+    def _frame(self, path: str, text: str) -> bool:
+        """Check the last frame of a path; return whether it is no branch."""
+        try:
+            frame = parse(text).site
+        except ValueError:
+            refuse(f"it isn't a path: {path!r}")
+        if str(frame) != text:
+            refuse(f"it writes a path in another way: {text!r}")
+        if frame.position not in self._positions:
+            refuse(f"it names a place that the script doesn't have: {text!r}")
+        name, mark, _ = frame.position.rpartition("/")[2].rpartition("#")
+        if not mark:
+            good = type(frame.branch) is int and not frame.entry
+        elif name in FAN_OUTS:
+            good = self._branch(path, frame)
+        else:
+            good = frame.branch is None
+        if not good:
+            refuse(f"it isn't a frame of a path: {text!r}")
+        return not mark or name not in FAN_OUTS
+
+    def _branch(self, path: str, frame: Frame) -> bool:
+        if frame.branch is None:
+            return False
+        fan = path[: -len(str(frame))] + str(Frame(frame.position, frame.entry))
+        winner = self._winners.get(fan)
+        return frame.branch in self._fans.get(fan, ()) and winner in (None, frame.branch)
+
+
+def _split(path: str) -> tuple[str, str]:
+    if '"' not in path:
+        outer, _, last = path.rpartition(JOIN)
+        return outer, last
+    try:
+        *outside, last = parts(path)
+    except ValueError:
+        refuse(f"it isn't a path: {path!r}")
+    return JOIN.join(outside), last
+
+
+def refuse(what: str) -> Never:
+    """Raise: the guest said what it may not say."""
+    raise ProtocolViolation(
+        f"The sandbox sent a message that it may not send: {what[:500]}.",
+        hint="Don't trust this script: it got past the checker, or the sandbox is broken.",
+    )
