@@ -1,0 +1,186 @@
+"""A script as the rest of the project sees it: its positions, its functions and its annotated text."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol
+
+from addendum.errors import UsageError
+from addendum.script.annotate import annotate
+from addendum.script.blocks import number
+from addendum.script.edits import Text
+from addendum.script.fanouts import Branches
+from addendum.script.normal import digest, without
+from addendum.script.scope import Scope, analyse
+from addendum.script.sites import Block, Body, Item, Loop, Place, Walk
+
+Kind = Literal["site", "call", "loop", "fanout"]
+
+EXCERPT: Final = 120
+"""How much of a call's source a position keeps, in characters."""
+
+
+class Bounds(Protocol):
+    """What is needed of the bound analysis: how often, by syntax node; None when no bound follows."""
+
+    @property
+    def loops(self) -> Mapping[ast.For | ast.While, int | None]: ...
+    @property
+    def fanouts(self) -> Mapping[ast.Call, int | None]: ...
+    @property
+    def multiplicity(self) -> Mapping[ast.Call, int | None]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """A place in a source that identities rest on (DESIGN section 3).
+
+    `text` is its text form and `block` that without the last part. `capability` is set for sites: a catalog
+    name, or `ctx.now`, `ctx.random`, `ctx.uuid`, `ctx.sleep`; `name` is the capability, callee or method. The
+    `fingerprint` is a SHA-256 in hex, None for loops. Line and column count from 1, the column in characters;
+    `expression` is the call's source on one line, cut. `bound` is a loop's iterations, a fan-out's width, or how
+    often a call can run per entry of its function or per iteration of its loop; None if no bound follows.
+    `loops` are the positions of the loops around it in its function, outermost first.
+    """
+
+    text: str
+    kind: Kind
+    capability: str | None
+    name: str
+    function: str
+    block: str
+    fingerprint: str | None
+    line: int
+    column: int
+    expression: str
+    bound: int | None
+    loops: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """One source text, analysed.
+
+    `revision` is the SHA-256 of its UTF-8 bytes. `positions` are by position text, in source order; `functions`
+    have the hash of each reaching function by its qualified name, equal for functions that differ only in their
+    own name. Line n of `annotated` stands for source line `line_map[n - 1]`.
+    """
+
+    source: str
+    revision: str
+    positions: Mapping[str, Position]
+    functions: Mapping[str, str]
+    annotated: str
+    line_map: tuple[int, ...]
+
+
+def compile_program(text: str) -> Program:
+    """Return the program of a source text that the checker passed.
+
+    Raises `UsageError` for a text that isn't Python 3.11.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text, "<script>", feature_version=(3, 11))
+        scope = analyse(tree)
+        return build(text, scope, None)
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None) or 1
+        raise UsageError(f"The source doesn't parse, line {line}.", hint="Run the checker on it.", line=line) from error
+    except RecursionError as error:
+        raise UsageError("The source nests too deeply.", hint="Split long expressions.") from error
+
+
+def build(source: str, scope: Scope, bounds: Bounds | None) -> Program:
+    """Return the program of a source whose tree, names and bounds are known already."""
+    walk = Walk(scope).run()
+    for body in walk.bodies:
+        number(body)
+    text = Text(source)
+    annotated, line_map = annotate(walk, text)  # also puts the places of nodes in f-strings right
+    collector = _Positions(text, Branches(scope), bounds)
+    for body in walk.bodies:
+        collector.add(body, body.items)
+    return Program(
+        source=source,
+        revision=hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest(),
+        positions=collector.positions,
+        functions={
+            body.qualname: digest(without(body.text, body.function.node.name))
+            for body in walk.bodies
+            if body.function is not None and body.function.reaches
+        },
+        annotated=annotated,
+        line_map=line_map,
+    )
+
+
+class _Positions:
+    """Makes positions of numbered places and loops."""
+
+    def __init__(self, text: Text, branches: Branches, bounds: Bounds | None) -> None:
+        self.positions: dict[str, Position] = {}
+        self._text = text
+        self._branches = branches
+        self._bounds = bounds
+
+    def add(self, body: Body, items: list[Item]) -> None:
+        """Add the positions of a function's items."""
+        for item in items:
+            if isinstance(item, Block):
+                if item.loop is not None:
+                    self._loop(body, item.loop)
+                for part in item.parts:
+                    self.add(body, part.items)
+            elif item.kind != "passed":
+                self._place(body, item)
+
+    def _place(self, body: Body, place: Place) -> None:
+        node = place.node
+        fingerprint = digest(place.text)
+        bound: int | None = None
+        if isinstance(node, ast.Call):
+            if place.kind == "fanout":
+                fingerprint = self._branches.fingerprint(node, place.name)
+            if self._bounds is not None:
+                known = self._bounds.fanouts if place.kind == "fanout" else self._bounds.multiplicity
+                bound = known.get(node)
+        self.positions[place.position] = Position(
+            text=place.position,
+            kind=place.kind,  # type: ignore[arg-type]
+            capability=place.name if place.kind == "site" else None,
+            name=place.name,
+            function=body.qualname,
+            block=place.block,
+            fingerprint=fingerprint,
+            line=node.lineno,
+            column=self._text.column(node),
+            expression=self._text.excerpt(node, EXCERPT),
+            bound=bound,
+            loops=place.loop.chain() if place.loop is not None else (),
+        )
+
+    def _loop(self, body: Body, loop: Loop) -> None:
+        node = loop.node
+        bound = self._bounds.loops.get(node) if self._bounds is not None else None  # type: ignore[arg-type]
+        head = node.test if isinstance(node, ast.While) else node.iter
+        name = "while" if isinstance(node, ast.While) else "for"
+        self.positions[loop.position] = Position(
+            text=loop.position,
+            kind="loop",
+            capability=None,
+            name=name,
+            function=body.qualname,
+            block=loop.position.rsplit("/", 1)[0],
+            fingerprint=None,
+            line=node.lineno,
+            column=self._text.column(node),
+            expression=self._text.excerpt(head, EXCERPT),
+            bound=bound,
+            loops=loop.outer.chain() if loop.outer is not None else (),
+        )
