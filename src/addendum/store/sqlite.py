@@ -167,8 +167,10 @@ class SqliteDatabase:
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         """Set a new connection up and bring the file's tables up to date; a foreign file stays as it is."""
+        tables = self._one(connection, "tables")
+        # Asked second: another process may be making the same store, and sets both in one transaction.
         application = self._one(connection, "application")
-        if application != APPLICATION and (application != 0 or self._one(connection, "tables") != 0):
+        if application != APPLICATION and (application != 0 or tables != 0):
             raise StoreUnavailable(
                 f"The file {self.where} is a database of another program.",
                 hint="Name another file for the store.",

@@ -1,0 +1,524 @@
+"""What every store promises (`addendum.ports.Store`), held against each backend.
+
+A backend joins by an entry in `BACKENDS`: a function that takes an empty folder and a clock and returns a function
+that opens its data once more, as another process would.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from addendum.canon import canonical, sha256
+from addendum.errors import (
+    LeaseLost,
+    NotFound,
+    NotJson,
+    RunBusy,
+    StoreCorrupt,
+    StoreUnavailable,
+    UsageError,
+)
+from addendum.ports import Clock, Lease, RunHeader, Store
+from addendum.records.stored import Entry
+from addendum.store.sqlite import SqliteStore
+from addendum.testing.memory_store import MemoryStore
+
+
+@dataclass(slots=True)
+class Hands:
+    """A clock whose hands the test moves."""
+
+    wall: float = 1_800_000_000.0
+    ticks: float = 1_000.0
+
+    def now(self) -> float:
+        return self.wall
+
+    def monotonic(self) -> float:
+        return self.ticks
+
+    def random(self) -> float:
+        return 0.5
+
+    def token(self) -> str:
+        return "0" * 32
+
+    def pass_by(self, seconds: float) -> None:
+        self.wall += seconds
+        self.ticks += seconds
+
+
+Opener = Callable[[], Store]
+
+
+def _memory(_folder: Path, clock: Clock) -> Opener:
+    first = MemoryStore(clock=clock)
+    return first.another
+
+
+def _sqlite(folder: Path, clock: Clock) -> Opener:
+    return lambda: SqliteStore(folder / "store.db", clock=clock)
+
+
+BACKENDS: dict[str, Callable[[Path, Clock], Opener]] = {"memory": _memory, "sqlite": _sqlite}
+
+HEADER = RunHeader("r-1", "hello", "2026-01-01T00:00:00Z")
+NOTE = Entry("note", {"text": "hi"})
+
+
+@dataclass(slots=True)
+class Data:
+    """One backend's data, which `open` opens once more."""
+
+    opener: Opener
+    clock: Hands
+    opened: list[Store] = field(default_factory=list)
+
+    def open(self) -> Store:
+        store = self.opener()
+        self.opened.append(store)
+        return store
+
+
+@pytest.fixture(params=BACKENDS)
+def data(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Data]:
+    clock = Hands()
+    made = Data(BACKENDS[request.param](tmp_path, clock), clock)
+    yield made
+    for store in made.opened:
+        store.close()
+
+
+@pytest.fixture
+def store(data: Data) -> Store:
+    opened = data.open()
+    opened.create(HEADER)
+    return opened
+
+
+def _bodies(store: Store, run: str = "r-1") -> list[Any]:
+    return [stored.body for stored in store.entries(run)]
+
+
+# --- runs ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_created_empty_and_found_again(store: Store, data: Data) -> None:
+    """A created run has its header and an empty journal, in every store on the same data."""
+    other = data.open()
+
+    assert HEADER == store.header("r-1") == other.header("r-1")
+    assert other.head("r-1") == (0, "")
+    assert list(other.entries("r-1")) == []
+
+
+def test_runs_are_listed_oldest_first(store: Store) -> None:
+    """Runs come in the order in which they were created, not in that of their names."""
+    store.create(RunHeader("r-0", "later", "2026-01-02T00:00:00Z"))
+
+    assert [header.run for header in store.runs()] == ["r-1", "r-0"]
+
+
+def test_a_name_is_taken_once(store: Store) -> None:
+    """A second run of one name is refused and the first one stays as it is."""
+    with pytest.raises(UsageError, match="r-1"):
+        store.create(RunHeader("r-1", "other", "2027-01-01T00:00:00Z"))
+
+    assert store.runs() == [HEADER]
+
+
+@pytest.mark.parametrize("run", ["", "\ud800"])
+def test_a_run_needs_a_name_of_valid_text(store: Store, run: str) -> None:
+    """A run without a name, or with one that no database can keep, is refused as a usage error."""
+    with pytest.raises(UsageError):
+        store.create(RunHeader(run, "x", "2026-01-01T00:00:00Z"))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda store: store.header("no"),
+        lambda store: store.append("no", [NOTE]),
+        lambda store: store.append("no", [NOTE], lease=Lease("no", "t")),
+        lambda store: store.acquire("no"),
+        lambda store: store.head("no"),
+        lambda store: store.entries("no"),
+        lambda store: list(store.entries("no", upto=3)),
+    ],
+    ids=["header", "append", "append by lease", "acquire", "head", "entries", "entries upto"],
+)
+def test_an_unknown_run_is_not_found(store: Store, ask: Callable[[Store], object]) -> None:
+    """Whatever is asked of a run that isn't there is `NotFound`, and makes none."""
+    with pytest.raises(NotFound, match="no"):
+        ask(store)
+
+    assert store.runs() == [HEADER]
+
+
+# --- journal ------------------------------------------------------------------------------------------------------
+
+
+def test_entries_count_from_one_without_a_gap(store: Store) -> None:
+    """`seq` starts at 1 and goes on over several appends; the head is the last entry's."""
+    first = store.append("r-1", [Entry("a", {"n": 1}), Entry("b", {"n": 2})])
+    second = store.append("r-1", [Entry("c", {"n": 3})])
+
+    assert [stored.seq for stored in first + second] == [1, 2, 3]
+    assert (3, second[0].chain) == store.head("r-1")
+
+
+def test_what_append_returns_is_what_is_read(store: Store, data: Data) -> None:
+    """The entries that `append` returned are those that any store reads, values and all."""
+    body = {"float": 1.5, "whole": 2.0, "list": (1, 2), "text": "ß\u2028\x00𝄞", "deep": {"none": None, "yes": True}}
+    returned = store.append("r-1", [Entry("kind with ü", body)])
+
+    assert returned == list(store.entries("r-1")) == list(data.open().entries("r-1"))
+    assert json.loads(json.dumps(body)) == returned[0].body
+
+
+def test_the_chain_is_the_documented_one(store: Store) -> None:
+    """Each chain value is SHA-256 over the previous one, the kind and the canonical body, joined by newlines."""
+    bodies = [{"b": 1, "a": [1.0, "é"]}, {}]
+    stored = store.append("r-1", [Entry("x", body) for body in bodies])
+
+    previous = ""
+    for entry, body in zip(stored, bodies, strict=True):
+        previous = hashlib.sha256(previous.encode() + b"\nx\n" + canonical(body)).hexdigest()
+        assert previous == entry.chain
+
+
+def test_runs_have_chains_of_their_own(store: Store) -> None:
+    """Entries of one run neither count nor chain in another."""
+    store.create(RunHeader("r-2", "two", "2026-01-02T00:00:00Z"))
+    one = store.append("r-1", [NOTE])
+    store.append("r-2", [Entry("other", {})])
+    two = store.append("r-2", [NOTE])
+
+    assert (one[0].seq, two[0].seq) == (1, 2)
+    assert one[0].chain != two[0].chain
+    assert [body["text"] for body in _bodies(store)] == ["hi"]
+
+
+def test_appending_nothing_changes_nothing(store: Store) -> None:
+    """An append without entries returns none and leaves the head where it was."""
+    store.append("r-1", [NOTE])
+    before = store.head("r-1")
+
+    assert store.append("r-1", []) == []
+    assert before == store.head("r-1")
+
+
+def test_a_body_is_kept_as_it_was_when_appended(store: Store) -> None:
+    """What a caller does later with its body, or with one that it was given, changes no journal."""
+    body = {"list": [1]}
+    returned = store.append("r-1", [Entry("note", body)])
+    body["list"].append(2)
+    returned[0].body["list"].append(3)
+
+    assert _bodies(store) == [{"list": [1]}]
+
+
+@pytest.mark.parametrize("bad", [float("nan"), b"bytes", {1: 2}, {1, 2}, 2**60, "\ud800"])
+def test_what_is_no_json_leaves_nothing_behind(store: Store, bad: object) -> None:
+    """One body that JSON can't say refuses the whole append, the good entries before it and the blobs too."""
+    with pytest.raises(NotJson):
+        store.append("r-1", [NOTE, Entry("note", {"bad": bad})], blobs={sha256(b"x"): b"x"})
+
+    assert store.head("r-1") == (0, "")
+    with pytest.raises(StoreCorrupt):
+        store.blob(sha256(b"x"))
+
+
+@pytest.mark.parametrize(
+    ("after", "upto", "expected"),
+    [
+        (0, None, [1, 2, 3, 4, 5]),
+        (2, None, [3, 4, 5]),
+        (0, 2, [1, 2]),
+        (2, 4, [3, 4]),
+        (3, 3, []),
+        (4, 2, []),
+        (4, 99, [5]),
+        (5, 99, []),
+        (99, None, []),
+        (-3, 1, [1]),
+        (0, 0, []),
+    ],
+)
+def test_a_stretch_of_entries(store: Store, after: int, upto: int | None, expected: list[int]) -> None:
+    """`after` is exclusive and `upto` inclusive; ends beyond the journal are no error."""
+    store.append("r-1", [Entry("n", {"n": n}) for n in range(5)])
+
+    assert expected == [stored.seq for stored in store.entries("r-1", after=after, upto=upto)]
+
+
+def test_reading_and_appending_at_once(store: Store, data: Data) -> None:
+    """A reader sees the journal as it was when it asked, and holds up no writer in between."""
+    other = data.open()
+    store.append("r-1", [Entry("n", {"n": n, "pad": "x" * 300_000}) for n in range(8)])
+
+    seen = []
+    for stored in store.entries("r-1"):
+        seen.append(stored.seq)
+        store.append("r-1", [NOTE])
+        other.append("r-1", [NOTE])
+
+    assert list(range(1, 9)) == seen
+    assert store.head("r-1")[0] == 24
+
+
+def test_two_stores_write_one_journal(store: Store, data: Data) -> None:
+    """Stores on the same data append in turns; neither trusts a head that it remembers."""
+    other = data.open()
+    for n in range(3):
+        store.append("r-1", [Entry("n", {"by": "one", "n": n})])
+        other.append("r-1", [Entry("n", {"by": "two", "n": n})])
+
+    stored = list(store.entries("r-1"))
+    assert [entry.body["by"] for entry in stored] == ["one", "two"] * 3
+    assert _verified(store) == stored[-1].chain
+
+
+def test_threads_take_turns(store: Store) -> None:
+    """Appends from many threads are whole, and the chain verifies."""
+    start = threading.Barrier(6)
+
+    def work(name: int) -> None:
+        start.wait()
+        for n in range(10):
+            store.append("r-1", [Entry("n", {"by": name, "n": n}), Entry("n", {"by": name, "n": n})])
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(work, range(6)))
+
+    bodies = _bodies(store)
+    assert len(bodies) == 120
+    assert bodies[::2] == bodies[1::2]
+    assert _verified(store) == store.head("r-1")[1]
+
+
+def _verified(store: Store) -> str:
+    """Return the chain's last value, recomputed."""
+    previous = ""
+    for expected, stored in enumerate(store.entries("r-1"), 1):
+        assert expected == stored.seq
+        text = f"{previous}\n{stored.kind}\n".encode() + canonical(stored.body)
+        previous = hashlib.sha256(text).hexdigest()
+        assert previous == stored.chain
+    return previous
+
+
+# --- blobs --------------------------------------------------------------------------------------------------------
+
+
+def test_blobs_go_in_with_their_entries(store: Store, data: Data) -> None:
+    """A blob is read back by its digest, in every store; an empty one and a large one too."""
+    blobs = {sha256(each): each for each in (b"", b"\x00\xff", b"x" * 3_000_000)}
+    store.append("r-1", [NOTE], blobs=blobs)
+
+    assert blobs == {digest: data.open().blob(digest) for digest in blobs}
+
+
+def test_a_blob_may_come_again(store: Store) -> None:
+    """The same blob with another entry, or of another run, is no error."""
+    blobs = {sha256(b"same"): b"same"}
+    store.append("r-1", [NOTE], blobs=blobs)
+    store.append("r-1", [NOTE], blobs=blobs)
+
+    assert store.blob(sha256(b"same")) == b"same"
+
+
+def test_a_missing_blob_is_corruption(store: Store) -> None:
+    """A blob that a journal speaks of and that isn't there can't be what was written."""
+    with pytest.raises(StoreCorrupt, match="missing"):
+        store.blob("0" * 64)
+
+
+def test_a_blob_under_a_wrong_digest_is_refused(store: Store) -> None:
+    """A blob that could never be read again isn't written, nor is what came with it."""
+    with pytest.raises(UsageError):
+        store.append("r-1", [NOTE], blobs={sha256(b"one"): b"two"})
+
+    assert store.head("r-1") == (0, "")
+
+
+# --- leases -------------------------------------------------------------------------------------------------------
+
+
+def test_one_driver_at_a_time(store: Store, data: Data) -> None:
+    """While a lease is held, nobody else gets one, not even the same process; the error names the holder."""
+    store.acquire("r-1")
+
+    for contender in (store, data.open()):
+        with pytest.raises(RunBusy, match="process") as caught:
+            contender.acquire("r-1")
+        assert {"run", "pid", "host", "since"} <= caught.value.facts.keys()
+        assert caught.value.facts["since"] == "2027-01-15T08:00:00Z"
+
+
+def test_a_lease_that_was_given_back_can_be_taken(store: Store, data: Data) -> None:
+    """After a release the next one drives, and the former lease is of no use any more."""
+    former = store.acquire("r-1")
+    store.release(former)
+    lease = data.open().acquire("r-1")
+
+    assert lease.token != former.token
+    with pytest.raises(LeaseLost):
+        store.append("r-1", [NOTE], lease=former)
+    with pytest.raises(LeaseLost):
+        store.renew(former)
+
+
+def test_runs_are_driven_independently(store: Store) -> None:
+    """A lease of one run says nothing about another, and doesn't write to it."""
+    store.create(RunHeader("r-2", "two", "2026-01-02T00:00:00Z"))
+    lease = store.acquire("r-1")
+    other = store.acquire("r-2")
+
+    assert lease != other
+    with pytest.raises(LeaseLost):
+        store.append("r-2", [NOTE], lease=lease)
+
+
+def test_a_lease_ends_a_minute_after_its_last_renewal(store: Store, data: Data) -> None:
+    """A holder that doesn't renew is given up after 60 seconds, not before."""
+    other = data.open()
+    lease = store.acquire("r-1")
+    data.clock.pass_by(59)
+    store.renew(lease)
+    data.clock.pass_by(59.9)
+    with pytest.raises(RunBusy):
+        other.acquire("r-1")
+    data.clock.pass_by(0.1)
+
+    assert lease.token != other.acquire("r-1").token
+
+
+def test_a_driver_that_lost_its_lease_writes_nothing(store: Store, data: Data) -> None:
+    """The token fences: entries and blobs of the former driver are refused, and the error names the new one."""
+    other = data.open()
+    former = store.acquire("r-1")
+    data.clock.pass_by(60)
+    lease = other.acquire("r-1")
+
+    with pytest.raises(LeaseLost, match="took over"):
+        store.append("r-1", [NOTE], blobs={sha256(b"x"): b"x"}, lease=former)
+    with pytest.raises(LeaseLost):
+        store.renew(former)
+    store.release(former)
+    other.renew(lease)
+    other.append("r-1", [NOTE], lease=lease)
+    assert store.head("r-1")[0] == 1
+    with pytest.raises(StoreCorrupt):
+        store.blob(sha256(b"x"))
+
+
+def test_a_late_driver_goes_on_if_nobody_took_over(store: Store, data: Data) -> None:
+    """A lease that ran out and that nobody took is still the run's."""
+    lease = store.acquire("r-1")
+    data.clock.pass_by(3600)
+
+    assert store.append("r-1", [NOTE], lease=lease)[0].seq == 1
+    store.renew(lease)
+
+
+def test_an_operator_writes_beside_the_driver(store: Store, data: Data) -> None:
+    """An append without a lease goes in between the driver's, and takes nothing from it."""
+    lease = store.acquire("r-1")
+    store.append("r-1", [NOTE], lease=lease)
+    data.open().append("r-1", [Entry("cancel", {})])
+    last = store.append("r-1", [NOTE], lease=lease)
+
+    assert last[0].seq == 3
+    assert [stored.kind for stored in store.entries("r-1")] == ["note", "cancel", "note"]
+
+
+def test_a_wall_clock_that_jumps_takes_no_run_away(store: Store, data: Data) -> None:
+    """Within one boot, idle time is not told by a clock that somebody can set."""
+    store.acquire("r-1")
+    for jump in (86_400.0, -172_800.0):
+        data.clock.wall += jump
+        with pytest.raises(RunBusy):
+            data.open().acquire("r-1")
+
+    data.clock.ticks += 60
+    data.open().acquire("r-1")
+
+
+def test_a_stamp_from_the_future_counts_from_when_it_is_seen(store: Store, data: Data) -> None:
+    """A clock that was set back neither ends a lease nor keeps it for ever."""
+    store.acquire("r-1")
+    data.clock.pass_by(-100_000)
+    with pytest.raises(RunBusy):
+        data.open().acquire("r-1")
+    data.clock.pass_by(59)
+    with pytest.raises(RunBusy):
+        data.open().acquire("r-1")
+    data.clock.pass_by(1)
+
+    data.open().acquire("r-1")
+
+
+def test_releasing_is_always_allowed(store: Store) -> None:
+    """Giving back what one never had, or had before, changes nothing and raises nothing."""
+    lease = store.acquire("r-1")
+    for other in (Lease("r-1", "0" * 32), Lease("no", lease.token), lease, lease):
+        store.release(other)
+
+    store.acquire("r-1")
+
+
+# --- closing ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda store: store.create(RunHeader("r-9", "x", "2026-01-01T00:00:00Z")),
+        lambda store: store.header("r-1"),
+        lambda store: store.runs(),
+        lambda store: store.acquire("r-1"),
+        lambda store: store.renew(Lease("r-1", "t")),
+        lambda store: store.release(Lease("r-1", "t")),
+        lambda store: store.append("r-1", [NOTE]),
+        lambda store: store.entries("r-1"),
+        lambda store: store.head("r-1"),
+        lambda store: store.blob("0" * 64),
+    ],
+    ids=["create", "header", "runs", "acquire", "renew", "release", "append", "entries", "head", "blob"],
+)
+def test_a_closed_store_says_so(store: Store, ask: Callable[[Store], object]) -> None:
+    """Every method of a closed store raises `StoreUnavailable`; closing again is no error."""
+    store.close()
+    store.close()
+
+    with pytest.raises(StoreUnavailable, match="closed"):
+        ask(store)
+
+
+def test_closing_gives_leases_back(store: Store, data: Data) -> None:
+    """A store that is closed drives nothing any more, so another one needn't wait."""
+    store.acquire("r-1")
+    store.close()
+
+    data.open().acquire("r-1")
+
+
+def test_what_was_appended_outlives_the_store(store: Store, data: Data) -> None:
+    """A closed store's journal goes on in the next one."""
+    store.append("r-1", [NOTE])
+    store.close()
+    again = data.open()
+    again.append("r-1", [NOTE])
+
+    assert _verified(again) == again.head("r-1")[1]
+    assert again.head("r-1")[0] == 2

@@ -1,0 +1,484 @@
+"""The SQLite store when its file is not as it should be: each failure has a cause and a way out, and writes nothing."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+import tempfile
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from addendum.canon import sha256
+from addendum.errors import StoreCorrupt, StoreError, StoreUnavailable
+from addendum.ports import RunHeader
+from addendum.records.stored import Entry
+from addendum.store.sqlite import SqliteDatabase, SqliteStore
+from addendum.store.statements import load
+
+NOTE = Entry("note", {"text": "hi"})
+ASK: dict[str, Callable[[SqliteStore], object]] = {
+    "header": lambda store: store.header("r"),
+    "runs": lambda store: store.runs(),
+    "entries": lambda store: list(store.entries("r")),
+    "head": lambda store: store.head("r"),
+    "blob": lambda store: store.blob(sha256(b"x")),
+    "append": lambda store: store.append("r", [NOTE]),
+    "acquire": lambda store: store.acquire("r"),
+    "create": lambda store: store.create(RunHeader("other", "n", "t")),
+}
+each_method = pytest.mark.parametrize("ask", ASK.values(), ids=ASK)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the path of a store with one run of 200 entries and a blob."""
+    path = tmp_path / "folder" / "store.db"
+    store = SqliteStore(path)
+    store.create(RunHeader("r", "n", "t"))
+    store.append("r", [Entry("n", {"n": n, "pad": "x" * 500}) for n in range(200)], blobs={sha256(b"x"): b"x"})
+    store.close()
+    return path
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[SqliteStore]:
+    with closing(SqliteStore(path, busy=0.0)) as store:
+        yield store
+
+
+@contextmanager
+def _raw(path: Path, script: str = "") -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.executescript(script)
+        yield connection
+
+
+# --- the file -----------------------------------------------------------------------------------------------------
+
+
+def test_naming_a_store_opens_nothing(tmp_path: Path) -> None:
+    """A store object costs nothing until it is used."""
+    SqliteStore(tmp_path / "folder" / "store.db").close()
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_new_store_is_its_owners_alone(tmp_path: Path) -> None:
+    """The folders that had to be made and all files of the store are closed to others, whatever the umask."""
+    before = os.umask(0)
+    try:
+        with _opened(tmp_path / "a" / "b" / "store.db") as store:
+            store.runs()
+            modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in tmp_path.rglob("*")}
+    finally:
+        os.umask(before)
+
+    assert {"a": 0o700, "b": 0o700} | dict.fromkeys(("store.db", "store.db-wal", "store.db-shm"), 0o600) == modes
+
+
+def test_a_relative_path_stays_where_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that changes its folder later goes on with the same file. Letters that URIs know are no trouble."""
+    folder = path.parent / "odd ?#%20 name"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    store = SqliteStore("store.db")
+    monkeypatch.chdir("/")
+    store.runs()
+    store.close()
+
+    assert (folder / "store.db").exists()
+
+
+def test_every_commit_waits_for_the_disk(path: Path) -> None:
+    """A connection has WAL, a full sync, foreign keys, and trusts no schema."""
+    with closing(SqliteDatabase(path)) as database:
+        database.read("runs", {})
+        connection = database._open
+        assert connection is not None
+        found = {
+            name: connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("journal_mode", "synchronous", "fullfsync", "foreign_keys", "trusted_schema")
+        }
+
+    assert found == {"journal_mode": "wal", "synchronous": 2, "fullfsync": 1, "foreign_keys": 1, "trusted_schema": 0}
+
+
+@pytest.mark.parametrize("statement", ["entries", "head", "position", "add_entry", "lease", "blob", "run"])
+def test_no_statement_reads_a_whole_table(path: Path, statement: str) -> None:
+    """What is asked all the time is looked up by an index: a long journal makes nothing slow."""
+    values = dict.fromkeys(("run", "after", "upto", "digest", "seq", "kind", "chain", "body"), 1)
+    with _raw(path) as connection:
+        plan = connection.execute("EXPLAIN QUERY PLAN " + load("sqlite")[statement], values).fetchall()
+
+    assert [step[3] for step in plan if "SCAN" in step[3] and "CONSTANT ROW" not in step[3]] == []
+
+
+# --- only added to ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("UPDATE runs SET name = 'x'", "never changed"),
+        ("DELETE FROM runs", "never deleted"),
+        ("UPDATE entries SET body = '{}'", "never changed"),
+        ("DELETE FROM entries WHERE seq = 200", "never deleted"),
+        ("INSERT OR REPLACE INTO entries SELECT run, seq, kind, chain, '{}' FROM entries", "at its end"),
+        ("INSERT INTO entries SELECT run, 202, kind, chain, body FROM entries WHERE seq = 1", "without a gap"),
+        ("INSERT INTO entries SELECT 'no', 1, kind, chain, body FROM entries WHERE seq = 1", "FOREIGN KEY"),
+        (
+            "INSERT OR REPLACE INTO entries (rowid, run, seq, kind, chain, body)"
+            " SELECT 1, run, 201, kind, chain, '{}' FROM entries WHERE seq = 1",
+            "at its end",
+        ),
+        ("UPDATE blobs SET data = x'00'", "never changed"),
+        ("DELETE FROM blobs", "never deleted"),
+    ],
+)
+def test_what_was_added_stays(path: Path, change: str, words: str) -> None:
+    """The database itself refuses to change, delete or replace what a journal holds, whoever asks."""
+    with _raw(path, "PRAGMA foreign_keys = ON") as connection, pytest.raises(sqlite3.IntegrityError, match=words):
+        connection.execute(change)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "INSERT OR REPLACE INTO blobs SELECT digest, x'00' FROM blobs",
+        "INSERT OR REPLACE INTO runs SELECT number, run, 'x', created_at FROM runs",
+        "INSERT OR REPLACE INTO runs SELECT number, 'other', 'x', created_at FROM runs",
+    ],
+)
+def test_replacing_adds_nothing(path: Path, change: str) -> None:
+    """Putting what is there already, with other content, is ignored."""
+    with _raw(path) as connection:
+        before = connection.execute("SELECT * FROM blobs, runs").fetchall()
+        connection.execute(change)
+        assert before == connection.execute("SELECT * FROM blobs, runs").fetchall()
+
+
+# --- files that aren't a store ------------------------------------------------------------------------------------
+
+
+@each_method
+@pytest.mark.parametrize("content", [b"not a database, but long enough to be one\n" * 100, b"short"])
+def test_a_file_that_is_no_database(tmp_path: Path, ask: Callable[[SqliteStore], object], content: bytes) -> None:
+    """Some other file is refused and left as it is, by reads and writes alike."""
+    path = tmp_path / "store.db"
+    path.write_bytes(content)
+
+    with _opened(path) as store, pytest.raises(StoreCorrupt, match=r"not a database.*backup"):
+        ask(store)
+
+    assert content == path.read_bytes()
+
+
+def test_a_database_of_another_program(tmp_path: Path) -> None:
+    """Another program's database is refused and left as it is, its journal mode too."""
+    path = tmp_path / "store.db"
+    with _raw(path, "CREATE TABLE runs (run TEXT); INSERT INTO runs VALUES ('mine')"):
+        pass
+    before = path.read_bytes()
+
+    with _opened(path) as store, pytest.raises(StoreUnavailable, match="another program"):
+        store.runs()
+
+    assert before == path.read_bytes()
+    assert [each.name for each in tmp_path.iterdir()] == ["store.db"]
+
+
+@pytest.mark.parametrize("ask", [ASK["entries"], ASK["append"], ASK["head"]], ids=["entries", "append", "head"])
+def test_damaged_pages(path: Path, ask: Callable[[SqliteStore], object]) -> None:
+    """A file whose pages were overwritten is corrupt, when it is read and when it is added to."""
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xa5" * (len(content) - 4096)
+    path.write_bytes(content)
+
+    with _opened(path) as store, pytest.raises(StoreCorrupt, match="damaged"):
+        ask(store)
+
+    assert bytes(content) == path.read_bytes()
+
+
+def test_a_truncated_file(path: Path) -> None:
+    """A file that lost its end is corrupt."""
+    os.truncate(path, 3 * 4096)
+
+    with _opened(path) as store, pytest.raises(StoreCorrupt):
+        list(store.entries("r"))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("DELETE FROM entries WHERE seq = 7", "entry 7 is missing"),
+        ("DELETE FROM entries WHERE seq <= 3", "entry 1 is missing"),
+        ("UPDATE entries SET body = '[]' WHERE seq = 5", "entry 5 is no JSON object"),
+        ("UPDATE entries SET body = '{' WHERE seq = 5", "entry 5 is no JSON"),
+        ("UPDATE entries SET body = CAST(x'ff' AS TEXT) WHERE seq = 5", "text"),
+        ("DROP TABLE entries", "tables"),
+    ],
+)
+def test_a_journal_that_was_tampered_with(path: Path, change: str, words: str) -> None:
+    """Whoever takes the triggers away and changes a journal is found out when it is read."""
+    with _raw(path, f"DROP TRIGGER entries_no_delete; DROP TRIGGER entries_no_update; {change}"):
+        pass
+
+    with _opened(path) as store, pytest.raises(StoreCorrupt, match=words):
+        list(store.entries("r"))
+
+
+def test_a_blob_that_was_tampered_with(path: Path) -> None:
+    """A blob with other bytes than its digest says is corrupt."""
+    with _raw(path, "DROP TRIGGER blobs_no_update; UPDATE blobs SET data = x'00'"):
+        pass
+
+    with _opened(path) as store, pytest.raises(StoreCorrupt, match="other bytes"):
+        store.blob(sha256(b"x"))
+
+
+# --- a store that doesn't answer ----------------------------------------------------------------------------------
+
+
+@contextmanager
+def _without_privileges() -> Iterator[Path]:
+    """Become somebody whom permissions bind, in a folder that he can reach."""
+    folder = Path(tempfile.mkdtemp(prefix="addendum-"))
+    folder.chmod(0o755)
+    privileged = os.geteuid() == 0
+    try:
+        if privileged:
+            os.chown(folder, 65534, 65534)
+            os.seteuid(65534)
+        yield folder
+    finally:
+        if privileged:
+            os.seteuid(0)
+        for each in (folder, *folder.rglob("*")):
+            each.chmod(0o700)
+        shutil.rmtree(folder)
+
+
+@each_method
+@pytest.mark.parametrize(("file", "folder"), [(0o600, 0o500), (0o400, 0o500), (0o000, 0o700)])
+def test_missing_permissions(ask: Callable[[SqliteStore], object], file: int, folder: int) -> None:
+    """A file or folder that may not be written makes the store unavailable, for reads that need it too."""
+    with _without_privileges() as place:
+        path = place / "folder" / "store.db"
+        with _opened(path) as store:
+            store.create(RunHeader("r", "n", "t"))
+            store.append("r", [NOTE], blobs={sha256(b"x"): b"x"})
+        before = path.read_bytes()
+        path.chmod(file)
+        path.parent.chmod(folder)
+        with _opened(path) as store, pytest.raises(StoreUnavailable, match=r"permission|may read and write"):
+            ask(store)
+        path.parent.chmod(0o700)
+        path.chmod(0o600)
+        assert before == path.read_bytes()
+
+
+def test_a_file_that_may_only_be_read() -> None:
+    """A store that this user may not write to can be read, as long as its folder lets readers meet; writes say why."""
+    with _without_privileges() as place:
+        path = place / "store.db"
+        with _opened(path) as store:
+            store.create(RunHeader("r", "n", "t"))
+            store.append("r", [NOTE], blobs={sha256(b"x"): b"x"})
+        path.chmod(0o400)
+        with _opened(path) as store:
+            for name in ("header", "runs", "entries", "head", "blob"):
+                ASK[name](store)
+            for name in ("append", "acquire", "create"):
+                with pytest.raises(StoreUnavailable, match="write permission"):
+                    ASK[name](store)
+
+
+def test_a_folder_in_which_nothing_can_be_made() -> None:
+    """A new store in a folder that may not be written says which and why."""
+    with _without_privileges() as place:
+        place.chmod(0o500)
+        for path in (place / "store.db", place / "deep" / "store.db"):
+            with _opened(path) as store, pytest.raises(StoreUnavailable, match="Permission denied"):
+                store.runs()
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, Path.touch], ids=["folder", "file"])
+def test_a_path_that_leads_nowhere(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    """A folder in the file's place, or a file in a folder's, makes the store unavailable."""
+    make(tmp_path / "it")
+    path = tmp_path / "it" if (tmp_path / "it").is_dir() else tmp_path / "it" / "store.db"
+
+    with _opened(path) as store, pytest.raises(StoreUnavailable, match="folder"):
+        store.runs()
+
+
+@each_method
+@pytest.mark.parametrize("way", ["folder deleted", "file deleted", "file replaced"])
+def test_a_store_that_is_deleted_while_open(path: Path, ask: Callable[[SqliteStore], object], way: str) -> None:
+    """A file that nobody can open any more is neither read nor written to, and isn't made anew in silence."""
+    with _opened(path) as store:
+        store.head("r")
+        if way == "folder deleted":
+            shutil.rmtree(path.parent)
+        else:
+            path.unlink()
+        if way == "file replaced":
+            path.touch()
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable, match="deleted or replaced"):
+                ask(store)
+        assert (way == "file replaced") is path.exists()
+
+
+def test_another_process_writes_for_too_long(path: Path) -> None:
+    """A write that can't begin says that the store is locked; reads go on, and so do writes once it is free."""
+    with _opened(path) as store, _raw(path) as other:
+        other.execute("BEGIN IMMEDIATE")
+        for name in ("append", "acquire", "create"):
+            with pytest.raises(StoreUnavailable, match=r"locked by another process.*Try again"):
+                ASK[name](store)
+        assert len(list(store.entries("r"))) == 200
+        other.execute("ROLLBACK")
+        assert store.append("r", [NOTE])[0].seq == 201
+
+
+def test_a_store_that_is_locked_before_it_is_opened(path: Path) -> None:
+    """A file that another program holds for itself alone is locked, also for reads."""
+    with _opened(path) as store:
+        with _raw(path) as other:
+            for statement in ("PRAGMA locking_mode = EXCLUSIVE", "BEGIN EXCLUSIVE", "DELETE FROM leases", "COMMIT"):
+                other.execute(statement)
+            with pytest.raises(StoreUnavailable, match="locked"):
+                store.runs()
+        assert len(store.runs()) == 1
+
+
+def test_a_full_disk(path: Path) -> None:
+    """Of an append that the disk has no room for nothing is left; what fits goes in afterwards."""
+    database = SqliteDatabase(path)
+    store = SqliteStore(path)
+    store._database = database
+    before = store.head("r")
+    connection = database._open
+    assert connection is not None
+    connection.execute("PRAGMA max_page_count = 60")
+    big = b"y" * 1_000_000
+    with pytest.raises(StoreUnavailable, match=r"disk is full.*Make room"):
+        store.append("r", [NOTE] * 3, blobs={sha256(big): big})
+
+    assert before == store.head("r")
+    assert store.append("r", [NOTE])[0].seq == 201
+    connection.execute("PRAGMA max_page_count = 100000")
+    assert store.append("r", [NOTE], blobs={sha256(big): big})[0].seq == 202
+    store.close()
+
+
+def test_a_write_that_fails_in_the_middle(path: Path) -> None:
+    """A file that may not grow (a quota) makes the store unavailable, and the journal stays whole."""
+    big = b"y" * 1_000_000
+    with _opened(path) as store:
+        before = store.head("r")
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, hard))
+        try:
+            with pytest.raises(StoreUnavailable, match="space"):
+                store.append("r", [NOTE] * 3, blobs={sha256(big): big})
+            assert before == store.head("r")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert store.append("r", [NOTE], blobs={sha256(big): big})[0].seq == 201
+    with _opened(path) as store:
+        assert list(range(1, 202)) == [stored.seq for stored in store.entries("r")]
+        assert big == store.blob(sha256(big))
+
+
+def test_a_file_system_without_shared_memory(path: Path) -> None:
+    """Where SQLite can't have a write-ahead log, the store says so instead of promising less."""
+    with closing(SqliteDatabase(path)) as database:
+        database._sql = {**load("sqlite"), "journal_mode": "PRAGMA journal_mode = DELETE"}
+        with pytest.raises(StoreUnavailable, match="local disk"):
+            database.read("runs", {})
+
+
+# --- connection ---------------------------------------------------------------------------------------------------
+
+
+def _interrupted(database: SqliteDatabase) -> None:
+    with database.transaction():
+        database.write("add_run", {"run": "x", "name": "n", "created_at": "t"})
+        raise KeyboardInterrupt
+
+
+def _broken(database: SqliteDatabase) -> None:
+    with database.transaction():
+        assert database._open is not None
+        database._open.close()
+        database.read("runs", {})
+
+
+def test_an_interrupted_transaction_is_undone(path: Path) -> None:
+    """Whatever breaks a transaction off, it leaves nothing, and the next one begins."""
+    with closing(SqliteDatabase(path)) as database:
+        with pytest.raises(KeyboardInterrupt):
+            _interrupted(database)
+        assert database.read("run", {"run": "x"}) == []
+        with database.transaction():
+            assert database.write("add_run", {"run": "x", "name": "n", "created_at": "t"}) == 1
+
+
+def test_a_connection_that_broke_is_opened_anew(path: Path) -> None:
+    """An error of the driver that can't even be rolled back costs the connection, not the store."""
+    with closing(SqliteDatabase(path)) as database:
+        with pytest.raises(StoreError):
+            _broken(database)
+        assert len(database.read("runs", {})) == 1
+
+
+def test_a_child_that_was_forked_has_a_connection_of_its_own(path: Path) -> None:
+    """After a fork, both processes read and write; the child's end takes nothing from its parent."""
+    program = """
+import os, sys
+from pathlib import Path
+from addendum.records.stored import Entry
+from addendum.store.sqlite import SqliteStore
+store = SqliteStore(Path(sys.argv[1]))
+store.append("r", [Entry("parent", {})])
+child = os.fork()
+store.append("r", [Entry("either", {})])
+if child:
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    store.append("r", [Entry("parent", {})])
+store.close()
+"""
+    subprocess.run(
+        [sys.executable, "-c", program, path], check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    )
+
+    with _opened(path) as store:
+        kinds = [stored.kind for stored in store.entries("r", after=200)]
+        assert kinds == ["parent", "either", "either", "parent"]
+
+
+def test_reading_takes_memory_for_a_page_only(path: Path) -> None:
+    """A long journal is read piece by piece."""
+    with _opened(path) as store:
+        for _ in range(20):
+            store.append("r", [Entry("n", {"pad": "x" * 10_000}) for _ in range(50)])
+        tracemalloc.start()
+        try:
+            assert sum(1 for _ in store.entries("r")) == 1200
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert peak < 3_000_000 < 20 * 50 * 10_000
