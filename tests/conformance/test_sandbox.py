@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from addendum.errors import LimitExceeded, ProtocolViolation, UsageError
-from addendum.ports import Answer, FanOut, Issued, Known, Limits, RaceEnded, Raised, Returned, Said, Sandbox, Served
+from addendum.ports import (
+    Answer,
+    FanOut,
+    Issued,
+    Known,
+    Limits,
+    RaceEnded,
+    Raised,
+    Returned,
+    Said,
+    Sandbox,
+    Served,
+    Session,
+    Turn,
+)
 from addendum.records.outcome import Failure, Outcome, Success
 from addendum.sandbox.embedded import EmbeddedSandbox
 from addendum.testing.driving import by_hand, drive, echo, issued
@@ -798,3 +813,19 @@ def test_a_closed_session_never_runs_again(sandbox: Sandbox) -> None:
     session.close()
     with pytest.raises(UsageError):
         session.advance(Answer(1, Success(1)))
+
+
+def test_a_session_outlives_the_thread_that_opened_it(sandbox: Sandbox) -> None:
+    """A session may be opened and advanced from any thread, one at a time."""
+    session: list[Session] = []
+    turns: list[Turn] = []
+
+    def start() -> None:
+        session.append(sandbox.open(LOOP, 1, limits=Limits(), nonce="n"))
+        turns.append(session[0].advance(None))
+
+    for step in (start, lambda: turns.append(session[0].advance(Answer(1, Success(5))))):
+        thread = threading.Thread(target=step)
+        thread.start()
+        thread.join()
+    assert session[0].advance(Answer(2, Success("t"))).end == Returned([5, "t"])

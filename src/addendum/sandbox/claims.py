@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Never
 
 from addendum.canon import Json
 from addendum.errors import LimitExceeded, UsageError
@@ -30,6 +30,13 @@ from addendum.sandbox.paths import FAN_OUTS, Paths, refuse
 
 MAX_TEXT: Final = 4096
 """How much of an error's message is kept."""
+
+
+def _no_constant(name: str) -> Never:
+    raise ValueError(name)
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_no_constant)
 
 
 class Claims:
@@ -140,9 +147,12 @@ class Claims:
         if len(text) > self._limits.message:
             over("message", f"The script sent {len(text):,} characters at once; the limit is {self._limits.message:,}.")
         try:
-            return json.loads(text, parse_constant=_no_constant)
+            value, end = _DECODER.raw_decode(text)
         except (ValueError, RecursionError):
             refuse("a value isn't JSON text")
+        if end != len(text):
+            refuse("a value isn't JSON text")
+        return value
 
     def _identity(self, identity: object, capability: object, take: object) -> tuple[str, str, int]:
         if not isinstance(identity, str) or not isinstance(capability, str) or type(take) is not int or take < 1:
@@ -215,10 +225,6 @@ class Claims:
         self.ended = True
 
 
-def over(limit: str, message: str) -> None:
+def over(limit: str, message: str) -> Never:
     """Raise: the script ran over a limit of the sandbox, named by its field in `Limits`."""
     raise LimitExceeded(message, hint="Make the script smaller, or raise the limit.", limit=limit)
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(name)

@@ -32,6 +32,7 @@ from addendum.errors import LimitExceeded, SandboxCrashed, SandboxMissing, Usage
 from addendum.ports import Answer, End, Known, Limits, Script, Turn
 from addendum.sandbox.claims import Claims, over
 from addendum.sandbox.confine import MontyLauncher
+from addendum.sandbox.keeper import Keeper
 from addendum.sandbox.paths import refuse
 from addendum.sandbox.prelude import prelude
 
@@ -65,6 +66,7 @@ class EmbeddedSandbox:
         self._max_workers = max_workers
         self._wait = wait_seconds
         self._lock = threading.Lock()
+        self._keeper = Keeper(self.name)
         self._pool: Monty | None = None
         self._launcher: MontyLauncher | None = None
         self._closed = False
@@ -88,7 +90,7 @@ class EmbeddedSandbox:
             limits=_limits(limits), assert_message_annotations=False, os_policy=POLICY, print_flush_interval=1.0
         )
         try:
-            session = checkout.__enter__()
+            session = self._keeper.run(checkout.__enter__)
         except TimeoutError:
             raise SandboxCrashed(
                 f"No worker was free within {self._wait:g} seconds.", hint="Run fewer scripts at once."
@@ -107,6 +109,7 @@ class EmbeddedSandbox:
             pool.__exit__(None, None, None)
         if launcher is not None:
             launcher.close()
+        self._keeper.close()
 
     def _hint(self) -> str:
         return "Run `addendum sandbox verify` to see what is missing."
@@ -125,7 +128,7 @@ class EmbeddedSandbox:
                     request_timeout=MAX_TURN + 1,
                 )
                 try:
-                    pool.__enter__()
+                    self._keeper.run(pool.__enter__)
                 except (MontyError, OSError) as error:
                     launcher.close()
                     raise SandboxMissing(f"Monty's worker doesn't start: {error}.", hint=self._hint()) from None
