@@ -50,7 +50,7 @@ class _Writer:
         self.tail: list[str] = []
         self._hoisted: dict[str, str] = {}
         self._fstring: ast.JoinedStr | None = None
-        self._fields: list[Field] = []
+        self._showing: list[Field] = []
 
     def body(self, body: Body) -> None:
         """Annotate one function."""
@@ -124,17 +124,17 @@ class _Writer:
         if place.fstring is not self._fstring:
             assert place.fstring is not None
             self._fstring = place.fstring
-            self._fields = locate(place.fstring, self.text)
+            self._showing = [field for field in locate(place.fstring, self.text) if field.shows]
         start, end = self.text.start(place.node), self.text.end(place.node)
         data = self.text.data
-        for field in self._fields:
-            if field.shows and field.brace < start and end <= field.end:
+        for field in list(self._showing):
+            if field.brace < start and end <= field.end:
                 shown = data[field.brace + 1 : field.follows].decode("utf-8")
                 self.edits.insert(field.brace, f"{{{self._literal(shown, True)}}}")
                 self.edits.insert(field.end, "", instead_of=1)
                 if data[field.follows : field.follows + 1] == b"}":
                     self.edits.insert(field.follows, "!r")
-                self._fields = [other for other in self._fields if other is not field]
+                self._showing.remove(field)
 
     # --- statements ---------------------------------------------------------------------------------------------
 
@@ -154,14 +154,14 @@ class _Writer:
     def _before(self, statement: ast.stmt, added: str) -> None:
         """Write a line before a compound statement, which always begins a line."""
         text = self.text
-        start = text.starts[statement.lineno - 1]
-        indent = text.data[start : start + statement.col_offset]
         line = min([node.lineno for node in getattr(statement, "decorator_list", ())], default=statement.lineno)
-        # A line that holds nothing but a backslash belongs to the statement, and sets its indentation.
+        start = text.starts[line - 1]
+        lead = text.data[start : start + statement.col_offset]
+        # A line that holds nothing but a backslash belongs to the statement, and has its part in the indentation.
         while line > 1 and text.data[text.starts[line - 2] : text.starts[line - 1]].strip() == b"\\":
             line -= 1
-            indent = text.data[text.starts[line - 1] : text.starts[line]].split(b"\\")[0]
-        self.edits.insert_line(line, indent, added)
+            lead = text.data[text.starts[line - 1] : text.starts[line]] + lead
+        self.edits.insert_line(line, lead, added)
 
     def handler(self, node: ast.ExceptHandler) -> None:
         """Catch what carries a `CapabilityError`, and give the handler the error that it names."""

@@ -67,13 +67,14 @@ class Edits:
         self._lines: dict[int, int] = {}
 
     def insert(self, offset: int, added: str, *, instead_of: int = 0) -> None:
-        """Insert text at an offset, instead of that many bytes. It may not contain a line feed."""
+        """Insert text at an offset, instead of that many bytes. A new line needs `insert_line`."""
         self._edits.append((offset, len(self._edits), instead_of, added))
 
-    def insert_line(self, line: int, indent: bytes, added: str) -> None:
-        """Insert a line before a line (from 1)."""
-        self._lines[line] = self._lines.get(line, 0) + 1
-        self.insert(self.text.starts[line - 1], f"{indent.decode('ascii')}{added}\n")
+    def insert_line(self, line: int, lead: bytes, added: str) -> None:
+        """Insert a line before a line (from 1), behind a lead: its indentation."""
+        text = f"{lead.decode('utf-8')}{added}\n"
+        self._lines[line] = self._lines.get(line, 0) + text.count("\n")
+        self.insert(self.text.starts[line - 1], text)
 
     def apply(self, tail: list[str]) -> tuple[str, tuple[int, ...]]:
         """Return the text with all edits and the lines of `tail` behind it, and for each of its lines the source

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from addendum.errors import UsageError
+from addendum.script.scope import FunctionNode
 
 
 def digest(text: str) -> str:
@@ -221,13 +222,16 @@ class Normal:
     def case(self, node: ast.match_case) -> str:
         return f"({self.text(node.pattern)} {self.optional(node.guard)} {self.block(node.body)})"
 
-    def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-        return f"(def {node.name} {self.inside(node)})"
+    def function(self, node: FunctionNode) -> str:
+        return f"(def {node.name} ({self.head(node)} {self.body(node)}))"
 
-    def inside(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-        """Return the normal text of a function but for its name: parameters and body, no docstring."""
-        head = f"{node.__class__.__name__} {self.texts(node.decorator_list)} {self.arguments(node.args)}"
-        return f"({head} {self.block(body_of(node))})"
+    def head(self, node: FunctionNode) -> str:
+        """Return the normal text of what is evaluated where a function is defined, without its name."""
+        return f"{node.__class__.__name__} {self.texts(node.decorator_list)} {self.arguments(node.args)}"
+
+    def body(self, node: FunctionNode) -> str:
+        """Return the normal text of a function's statements; a docstring changes nothing."""
+        return self.block(body_of(node))
 
     # --- everything else ----------------------------------------------------------------------------------------
 
@@ -245,7 +249,7 @@ class Normal:
         return f"({' '.join(parts)})"
 
 
-def body_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Sequence[ast.stmt]:
+def body_of(node: FunctionNode) -> Sequence[ast.stmt]:
     """Return a function's statements without its docstring."""
     first = node.body[0]
     if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):

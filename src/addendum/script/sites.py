@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from addendum.script.normal import Normal, body_of
-from addendum.script.scope import COUNTED, READS, Function, Scope
+from addendum.script.normal import Normal
+from addendum.script.scope import COUNTED, READS, Function, FunctionNode, Scope
 
 BlockKind = Literal["for", "while", "if", "try", "match"]
 PlaceKind = Literal["site", "call", "fanout", "passed"]
@@ -186,13 +186,13 @@ class Walk(Normal):
 
     # --- functions ----------------------------------------------------------------------------------------------
 
-    def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    def function(self, node: FunctionNode) -> str:
         """Give a function its own items; decorators and defaults belong to the function around it."""
-        head = f"{node.__class__.__name__} {self.texts(node.decorator_list)} {self.arguments(node.args)}"
+        head = self.head(node)
         body = Body(self.scope.function_of(node))
         self.bodies.append(body)
         outer, self._items = self._items, body.items
-        body.text = f"({head} {self.block(body_of(node))})"
+        body.text = f"({head} {self.body(node)})"
         self._items = outer
         return f"(def {node.name} {body.text})"
 
