@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Final
 
 from addendum.errors import SandboxMissing
+from addendum.sandbox import seccomp
 
 BASE: Final = (
     "--unshare-all",
     "--unshare-user",
-    "--disable-userns",
     "--uid",
     "65534",
     "--gid",
@@ -146,15 +146,25 @@ class MontyLauncher:
             if require_confined:
                 raise SandboxMissing(f"Monty's worker would run {why}.", hint=MISSING)
             return cls(binary, False, why, release)
+        program = seccomp.program()
+        files: list[int] = []
+        load = ""
+        if program is not None:
+            descriptor, path = memory_file("addendum-seccomp", program)
+            files.append(descriptor)
+            load = f" 9<{path}"
         command = [
             bwrap,
             *BASE,
+            *(("--seccomp", "9") if program is not None else ()),
             *binds(libraries(binary)),
             *("--ro-bind", binary, "/monty", "--remount-ro", "/", "/monty"),
         ]
-        script = f'#!/bin/sh\nulimit -c 0\nulimit -n 64\nexec /usr/bin/env -i {shlex.join(command)} "$@" 2>/dev/null\n'
+        script = (
+            f'#!/bin/sh\nulimit -c 0\nulimit -n 64\nexec /usr/bin/env -i {shlex.join(command)} "$@"{load} 2>/dev/null\n'
+        )
         descriptor, path = memory_file("addendum-monty", script.encode())
-        return cls(path, True, "", release, (descriptor,))
+        return cls(path, True, "", release, (*files, descriptor))
 
     def close(self) -> None:
         """Let go of the launcher's files."""

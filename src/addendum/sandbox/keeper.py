@@ -23,6 +23,13 @@ class Keeper:
         """Return what `start` returns in the keeper's thread, or raise what it raises."""
         return self._thread.submit(start).result()
 
+    def later(self, start: Callable[[], object]) -> None:
+        """Have the keeper's thread call `start` when it has time. What it raises is dropped: the next `run` sees it."""
+        try:
+            self._thread.submit(start)
+        except RuntimeError:
+            pass  # closed meanwhile
+
     def close(self) -> None:
         """End the thread, and so every worker that it started."""
         self._thread.shutdown()

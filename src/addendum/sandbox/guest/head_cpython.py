@@ -1,6 +1,7 @@
 # ruff: noqa
 # mypy: ignore-errors
-# Run by worker.py in front of body.py, in a namespace of its own; `_wf_gather` and `_wf_host` are the worker's.
+# Run by worker.py in front of body.py, in a namespace of its own; `_wf_gather`, `_wf_host` and
+# `_wf_spent` are the worker's.
 import json
 
 _wf_loads = json.loads
@@ -28,10 +29,13 @@ def _wf_failure(code, message, retryable, identity):
 
 
 def _wf_cap(error):
+    _wf_spent(error)  # running out of memory ends the script here too, as soon as it is looked at
     return error
 
 
 def _wf_exc(error):
+    if isinstance(error, BaseException):
+        error.__traceback__ = None  # an error that is raised again starts there, as on Monty
     return error
 
 

@@ -1,0 +1,33 @@
+"""The CPython worker without any confinement, for the tests of its protocol. Not a sandbox: never run a script in it
+that wasn't written by hand. Nothing that a user can select leads here.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from addendum.canon import Json
+from addendum.ports import Limits, Script
+from addendum.sandbox.prelude import guest
+from addendum.sandbox.process import Launch, ProcessSession, Workers
+
+
+class ProcessSandbox:
+    """CPython in a plain process."""
+
+    name = "process"
+
+    def __init__(self, *, spares: int = 0) -> None:
+        command = (sys.executable, "-s", "-P", "-S", "-B", "-W", "ignore", "-c", guest("worker"))
+        launch = Launch(command, (("PYTHONHASHSEED", "0"),))
+        self._workers = Workers(self.name, lambda: launch, spares)
+
+    def open(self, script: Script, args: Json, *, limits: Limits, nonce: str) -> ProcessSession:
+        """Start a worker."""
+        session = ProcessSession(self._workers.take(), script, args, limits, nonce)
+        self._workers.refill()
+        return session
+
+    def close(self) -> None:
+        """End the workers that wait."""
+        self._workers.close()
