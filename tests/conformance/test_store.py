@@ -152,9 +152,10 @@ def test_a_run_needs_a_name_of_valid_text(store: Store, run: str) -> None:
         lambda store: store.acquire("no"),
         lambda store: store.head("no"),
         lambda store: store.entries("no"),
-        lambda store: list(store.entries("no", upto=3)),
+        lambda store: store.entries("no", upto=3),
+        lambda store: store.entries("no", after=3, upto=3),
     ],
-    ids=["header", "append", "append by lease", "acquire", "head", "entries", "entries upto"],
+    ids=["header", "append", "append by lease", "acquire", "head", "entries", "a stretch", "an empty stretch"],
 )
 def test_an_unknown_run_is_not_found(store: Store, ask: Callable[[Store], object]) -> None:
     """Whatever is asked of a run that isn't there is `NotFound`, and makes none."""

@@ -23,6 +23,8 @@ from addendum.records.chain import START, chain
 from addendum.records.stored import Entry
 from addendum.store.sqlite import SqliteStore
 
+pytestmark = pytest.mark.slow  # each starts processes
+
 PRELUDE = """
 import sys
 from addendum.canon import sha256
@@ -135,7 +137,6 @@ def _verify(store: SqliteStore) -> int:
     return seq
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_kill_nine_loses_nothing_that_was_reported(path: Path, seed: int) -> None:
     """Killed again and again in the middle of appends, a journal stays whole and has all that was reported durable;

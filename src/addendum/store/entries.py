@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 from addendum.canon import Digest, canonical, sha256
 from addendum.errors import NotFound, StoreCorrupt, UsageError
@@ -13,28 +13,47 @@ from addendum.records.chain import chain
 from addendum.records.stored import Entry, Stored
 
 
+class Prepared(NamedTuple):
+    """An entry that is fit to be kept: its body as canonical JSON, and as it will be read from that."""
+
+    kind: str
+    text: str
+    data: bytes
+    body: dict[str, Any]
+
+
 class Sealed(NamedTuple):
-    """An entry in its place, as it is kept: the body as canonical JSON text."""
+    """An entry in its place, as it is kept."""
 
     seq: int
     kind: str
     chain: Digest
-    body: str
+    text: str
 
 
-def encode(entries: Iterable[Entry]) -> list[tuple[str, bytes]]:
-    """Return kind and canonical bytes of each entry. Raises `NotJson`; done before anything is begun."""
-    return [(entry.kind, canonical(dict(entry.body))) for entry in entries]
+def prepare(entries: Iterable[Entry]) -> list[Prepared]:
+    """Return entries as they will be kept. Raises `NotJson`; done before anything is begun."""
+    prepared = []
+    for entry in entries:
+        data = canonical(dict(entry.body))
+        text = data.decode()
+        prepared.append(Prepared(entry.kind, text, data, json.loads(text)))
+    return prepared
 
 
-def seal(encoded: Sequence[tuple[str, bytes]], seq: int, head: Digest) -> list[Sealed]:
+def seal(prepared: Iterable[Prepared], seq: int, head: Digest) -> list[Sealed]:
     """Give entries their places after the head of a journal."""
     sealed = []
-    for kind, body in encoded:
+    for kind, text, data, _ in prepared:
         seq += 1
-        head = chain(head, kind, body)
-        sealed.append(Sealed(seq, kind, head, body.decode()))
+        head = chain(head, kind, data)
+        sealed.append(Sealed(seq, kind, head, text))
     return sealed
+
+
+def stored(prepared: Iterable[Prepared], sealed: Iterable[Sealed]) -> list[Stored]:
+    """Return entries that were kept, equal to what `unseal` will make of them."""
+    return [Stored(row.seq, row.kind, each.body, row.chain) for each, row in zip(prepared, sealed, strict=True)]
 
 
 def unseal(row: tuple[int, str, str, str], run: str, where: str) -> Stored:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import sys
 import time
 from pathlib import Path
@@ -14,7 +13,7 @@ from addendum.store.leases import Process, Stamp
 
 def current() -> Process:
     """Return this process. Asked anew each time, since a fork makes another one."""
-    host = platform.node() or "localhost"
+    host = _host()
     boot = _line("/proc/sys/kernel/random/boot_id")
     pid = os.getpid()
     if not boot:
@@ -67,6 +66,11 @@ def _line(path: str) -> str:
         return Path(path).read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return ""
+
+
+def _host() -> str:
+    """Return this machine's name, for people."""
+    return (os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")) or "localhost"
 
 
 def _address(host: str) -> str:

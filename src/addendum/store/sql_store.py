@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -14,12 +14,14 @@ from addendum.records.stored import Entry, Stored
 from addendum.store import leases, process
 from addendum.store.database import Database, Row
 from addendum.store.entries import (
+    Sealed,
     check_blob,
     check_blobs,
     check_header,
     damaged,
-    encode,
+    prepare,
     seal,
+    stored,
     taken,
     unknown,
     unseal,
@@ -57,7 +59,7 @@ class SqlStore:
     # --- leases ---------------------------------------------------------------------------------------------------
 
     def acquire(self, run: str) -> Lease:
-        here, lease = process.current(), Lease(run, secrets.token_hex(16))
+        here, lease = process.current(), Lease(run, os.urandom(16).hex())
         with self._database.transaction():
             now = process.now(self._clock)
             held = self._held(run)
@@ -101,7 +103,7 @@ class SqlStore:
         blobs: Mapping[Digest, bytes] | None = None,
         lease: Lease | None = None,
     ) -> list[Stored]:
-        encoded, where = encode(entries), self._database.where
+        prepared, where = prepare(entries), self._database.where
         check_blobs(blobs or {})
         with self._database.transaction():
             rows = self._database.read("position", {"run": run})
@@ -110,11 +112,11 @@ class SqlStore:
             token, seq, head = rows[0]
             if lease is not None and (lease.run != run or lease.token != token):
                 raise leases.lost(run, self._held(run))
-            sealed = seal(encoded, seq or 0, head or START)
+            sealed = seal(prepared, seq or 0, head or START)
             if blobs:
                 self._database.write_all("add_blob", ({"digest": name, "data": data} for name, data in blobs.items()))
-            self._database.write_all("add_entry", ({"run": run, **row._asdict()} for row in sealed))
-        return [unseal(row, run, where) for row in sealed]
+            self._database.write_all("add_entry", (_entry_row(run, row) for row in sealed))
+        return stored(prepared, sealed)
 
     def entries(self, run: str, *, after: int = 0, upto: int | None = None) -> Iterator[Stored]:
         """As the port says; without `upto`, what is appended after this call isn't yielded. Raises `NotFound` for an
@@ -122,7 +124,10 @@ class SqlStore:
         after = max(after, 0)
         if upto is None:
             upto = self.head(run)[0]
-        return self._entries(run, after, upto, self._page(run, after, upto))
+        rows = self._page(run, after, upto)
+        if not rows:
+            self.header(run)
+        return self._entries(run, after, upto, rows)
 
     def _entries(self, run: str, after: int, upto: int, rows: list[Row]) -> Iterator[Stored]:
         where = self._database.where
@@ -161,6 +166,10 @@ class SqlStore:
                 pass  # a store that doesn't answer: the lease ends by itself
         self._leases.clear()
         self._database.close()
+
+
+def _entry_row(run: str, row: Sealed) -> dict[str, Any]:
+    return {"run": run, "seq": row.seq, "kind": row.kind, "chain": row.chain, "body": row.text}
 
 
 def _lease_row(lease: Lease, holder: Process, now: Stamp) -> dict[str, Any]:

@@ -19,10 +19,10 @@ from urllib.parse import quote
 
 from addendum.errors import StoreUnavailable
 from addendum.ports import Clock
-from addendum.store import sqlite_errors
 from addendum.store.database import Row, Values
 from addendum.store.migrations import missing
 from addendum.store.sql_store import SqlStore
+from addendum.store.sqlite_errors import code, explain
 from addendum.store.statements import load, resource
 
 APPLICATION: Final = 0x4164646D
@@ -54,55 +54,61 @@ class SqliteDatabase:
         self._sql = load("sqlite")
         self._lock = threading.RLock()
         self._open: sqlite3.Connection | None = None
+        self._inside: sqlite3.Connection | None = None
         self._file: tuple[int, int] = (0, 0)
         self._pid = 0
         self._inherited: list[sqlite3.Connection] = []
         self._closed = False
 
     def read(self, statement: str, values: Values, *, budget: int | None = None) -> list[Row]:
-        with self._lock, sqlite_errors.explained(self.where):
-            cursor = self._ready().execute(self._sql[statement], values)
-            if budget is None:
-                return cursor.fetchall()
-            rows: list[Row] = []
-            for row in cursor:
-                rows.append(row)
-                budget -= len(row[-1])
-                if budget < 0:
-                    break
-            cursor.close()
-            return rows
+        with self._lock:
+            try:
+                cursor = (self._inside or self._ready()).execute(self._sql[statement], values)
+                return cursor.fetchall() if budget is None else _within(cursor, budget)
+            except (sqlite3.Error, OSError) as error:
+                raise explain(error, self.where) from error
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        with self._lock, sqlite_errors.explained(self.where):
-            connection = self._ready()
-            connection.execute(self._sql["begin"])
+        with self._lock:
             try:
-                yield
-                self._still_there()
-                connection.execute(self._sql["commit"])
-            except BaseException:
-                self._roll_back(connection)
-                raise
+                connection = self._ready(check=False)  # the file is looked at before the commit
+                connection.execute(self._sql["begin"])
+                self._inside = connection
+                try:
+                    yield
+                    self._still_there()
+                    connection.execute(self._sql["commit"])
+                except BaseException:
+                    self._roll_back(connection)
+                    raise
+                finally:
+                    self._inside = None
+            except (sqlite3.Error, OSError) as error:
+                raise explain(error, self.where) from error
 
     def write(self, statement: str, values: Values) -> int:
-        with self._lock:  # inside a transaction, which explains the errors
-            return self._ready().execute(self._sql[statement], values).rowcount
+        return self._writer().execute(self._sql[statement], values).rowcount
 
     def write_all(self, statement: str, rows: Iterable[Values]) -> None:
-        with self._lock:
-            self._ready().executemany(self._sql[statement], rows)
+        self._writer().executemany(self._sql[statement], rows)
+
+    def _writer(self) -> sqlite3.Connection:
+        """Return the connection of the transaction, which holds the lock and explains the errors."""
+        assert self._inside is not None, "inside a transaction only"
+        return self._inside
 
     def close(self) -> None:
         with self._lock:
             self._closed = True
             connection, self._open = self._open, None
             if connection is not None and self._pid == os.getpid():
-                with sqlite_errors.explained(self.where):
+                try:
                     connection.close()
+                except sqlite3.Error as error:
+                    raise explain(error, self.where) from error
 
-    def _ready(self) -> sqlite3.Connection:
+    def _ready(self, *, check: bool = True) -> sqlite3.Connection:
         if self._closed:
             raise StoreUnavailable(f"The store {self.where} is closed.", hint="Open it again.", store=self.where)
         if self._open is not None and self._pid != os.getpid():
@@ -112,14 +118,14 @@ class SqliteDatabase:
         if self._open is None:
             self._open = self._connect()
             self._pid = os.getpid()
-        else:
+        elif check:
             self._still_there()
         return self._open
 
     def _still_there(self) -> None:
         """Raise if the file was deleted or replaced: SQLite would go on writing to what nobody can open any more."""
         try:
-            found = os.stat(self._path)
+            found = os.stat(self.where)
         except FileNotFoundError:
             found = None
         if found is None or (found.st_dev, found.st_ino) != self._file:
@@ -158,7 +164,7 @@ class SqliteDatabase:
             except sqlite3.OperationalError as error:
                 connection.close()
                 # Two processes that turn one new file to WAL can lock each other out; SQLite tells both at once.
-                if sqlite_errors.code(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                if code(error) != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
                     raise
                 time.sleep(0.005)
             except BaseException:
@@ -209,6 +215,17 @@ class SqliteDatabase:
     def _one(self, connection: sqlite3.Connection, statement: str) -> object:
         row = connection.execute(self._sql[statement]).fetchone()
         return row[0] if row else None
+
+
+def _within(cursor: sqlite3.Cursor, budget: int) -> list[Row]:
+    rows: list[Row] = []
+    for row in cursor:
+        rows.append(row)
+        budget -= len(row[-1])
+        if budget < 0:
+            break
+    cursor.close()
+    return rows
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -6,8 +6,6 @@ The numbers are SQLite's primary result codes (sqlite.org/rescode.html), the low
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 from addendum.errors import StoreCorrupt, StoreError, StoreUnavailable
@@ -43,8 +41,15 @@ def code(error: BaseException) -> int:
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
-def explain(error: sqlite3.Error, where: str) -> StoreError:
-    """Return what a driver's error means for the store at `where`."""
+def explain(error: sqlite3.Error | OSError, where: str) -> StoreError:
+    """Return what an error of the driver, or of the file system, means for the store at `where`."""
+    if isinstance(error, OSError):
+        return StoreUnavailable(
+            f"The store {where} can't be opened ({error.strerror or error}).",
+            hint="Check that its folder is there and that this user may read and write it and the file.",
+            store=where,
+            cause=type(error).__name__,
+        )
     number = code(error)
     facts: dict[str, object] = {"store": where, "cause": getattr(error, "sqlite_errorname", type(error).__name__)}
     undecodable = not number and isinstance(error, sqlite3.OperationalError) and "decode" in str(error)
@@ -54,19 +59,3 @@ def explain(error: sqlite3.Error, where: str) -> StoreError:
         return StoreCorrupt(f"The store {where} {what} ({error}).", hint=hint, **facts)
     what, hint = _UNAVAILABLE.get(number, ("didn't answer", "Check the file and its disk, and go on."))
     return StoreUnavailable(f"The store {where} {what} ({error}).", hint=hint, **facts)
-
-
-@contextmanager
-def explained(where: str) -> Iterator[None]:
-    """Turn the errors of the driver and of the file system inside it into `StoreError`s."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise explain(error, where) from error
-    except OSError as error:
-        raise StoreUnavailable(
-            f"The store {where} can't be opened ({error.strerror or error}).",
-            hint="Check that its folder is there and that this user may read and write it and the file.",
-            store=where,
-            cause=type(error).__name__,
-        ) from error

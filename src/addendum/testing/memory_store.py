@@ -7,7 +7,6 @@ same object, and it passes the same suite.
 from __future__ import annotations
 
 import os
-import secrets
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,18 @@ from addendum.ports import Clock, Lease, RunHeader
 from addendum.records.chain import START
 from addendum.records.stored import Entry, Stored
 from addendum.store import leases, process
-from addendum.store.entries import Sealed, check_blob, check_blobs, check_header, encode, seal, taken, unknown, unseal
+from addendum.store.entries import (
+    Sealed,
+    check_blob,
+    check_blobs,
+    check_header,
+    prepare,
+    seal,
+    stored,
+    taken,
+    unknown,
+    unseal,
+)
 from addendum.store.leases import Held, Process
 
 _WHERE = "in memory"
@@ -53,7 +63,7 @@ class MemoryStore:
     def __init__(self, *, clock: Clock | None = None) -> None:
         self._clock = clock
         self._data: _Shared | None = _Shared()
-        identity = f"memory-{secrets.token_hex(8)}"
+        identity = f"memory-{os.urandom(8).hex()}"
         self._here = Process(machine=identity, boot="memory", host=process.current().host, pid=os.getpid(), started="")
 
     def another(self, *, clock: Clock | None = None) -> MemoryStore:
@@ -79,7 +89,7 @@ class MemoryStore:
             return [each.header for each in shared.runs.values()]
 
     def acquire(self, run: str) -> Lease:
-        lease = Lease(run, secrets.token_hex(16))
+        lease = Lease(run, os.urandom(16).hex())
         with self._shared().lock:
             kept, now = self._run(run), process.now(self._clock)
             held = kept.lease
@@ -113,18 +123,18 @@ class MemoryStore:
         blobs: Mapping[Digest, bytes] | None = None,
         lease: Lease | None = None,
     ) -> list[Stored]:
-        encoded, shared = encode(entries), self._shared()
+        prepared, shared = prepare(entries), self._shared()
         check_blobs(blobs or {})
         with shared.lock:
             kept = self._run(run)
             token = kept.lease.token if kept.lease else None
             if lease is not None and (lease.run != run or lease.token != token):
                 raise leases.lost(run, kept.lease)
-            sealed = seal(encoded, *kept.head())
+            sealed = seal(prepared, *kept.head())
             kept.entries.extend(sealed)
             for digest, data in (blobs or {}).items():
                 shared.blobs.setdefault(digest, bytes(data))
-        return [unseal(row, run, _WHERE) for row in sealed]
+        return stored(prepared, sealed)
 
     def entries(self, run: str, *, after: int = 0, upto: int | None = None) -> Iterator[Stored]:
         """As the port says; without `upto`, what is appended after this call isn't yielded. Raises `NotFound` for an

@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 from addendum.errors import StoreCorrupt, StoreError, StoreUnavailable
-from addendum.store.sqlite_errors import explain, explained
+from addendum.store.sqlite_errors import explain
 
 
 def _error(number: int) -> sqlite3.Error:
@@ -52,11 +52,10 @@ def test_errors_without_a_code() -> None:
     assert isinstance(explain(sqlite3.ProgrammingError("Cannot operate on a closed database."), "x"), StoreUnavailable)
 
 
-def test_errors_of_the_file_system_and_own_ones() -> None:
-    """An `OSError` is unavailability; an own error passes as it is."""
-    with pytest.raises(StoreUnavailable, match="No such"), explained("x"):
-        raise FileNotFoundError(2, "No such file or directory")
-    own = StoreCorrupt("own")
-    with pytest.raises(StoreCorrupt) as caught, explained("x"):
-        raise own
-    assert caught.value is own
+def test_errors_of_the_file_system() -> None:
+    """An `OSError` is unavailability, with its reason."""
+    error = explain(FileNotFoundError(2, "No such file or directory"), "x")
+
+    assert isinstance(error, StoreUnavailable)
+    assert "No such file" in error.message
+    assert error.facts["cause"] == "FileNotFoundError"

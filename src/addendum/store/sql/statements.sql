@@ -12,10 +12,9 @@ SELECT run, name, created_at FROM runs WHERE run = :run;
 SELECT run, name, created_at FROM runs ORDER BY number;
 
 -- position: Return where a run's next entry goes and who may write it: the lease's token and the last entry's place.
-SELECT (SELECT token FROM leases WHERE run = :run),
-       (SELECT seq FROM entries WHERE run = :run ORDER BY seq DESC LIMIT 1),
-       (SELECT chain FROM entries WHERE run = :run ORDER BY seq DESC LIMIT 1)
-FROM runs WHERE run = :run;
+SELECT leases.token, entries.seq, entries.chain
+FROM runs LEFT JOIN leases ON leases.run = runs.run LEFT JOIN entries ON entries.run = runs.run
+WHERE runs.run = :run ORDER BY entries.seq DESC LIMIT 1;
 
 -- head: Return the last entry's place.
 SELECT seq, chain FROM entries WHERE run = :run ORDER BY seq DESC LIMIT 1;
