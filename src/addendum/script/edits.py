@@ -82,7 +82,8 @@ class Edits:
         data = self.text.data
         parts: list[str] = []
         at = 0
-        for offset, _, instead_of, added in sorted(self._edits):
+        # What is inserted where a replacement begins stands before it.
+        for offset, _, instead_of, added in sorted(self._edits, key=lambda edit: (edit[0], edit[2] > 0, edit[1])):
             parts.append(data[at:offset].decode("utf-8"))
             parts.append(added)
             at = offset + instead_of
