@@ -1,0 +1,115 @@
+"""The asynchronous side of the broker: providers run on an event loop, their answers come back through a queue.
+
+A run is driven by one plain thread. It never awaits: it hands a batch of requests to the loop and takes what was
+answered from `answers`, in the order in which it came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from addendum.errors import CapabilityError, UnknownOutcome
+from addendum.ports import Provider, Reply, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What became of a dispatch. `attempt` is its number; exactly one of `reply`, `error` and `unknown` is set.
+    `seconds` is the provider's time."""
+
+    attempt: int
+    seconds: float
+    reply: Reply | None = None
+    error: CapabilityError | None = None
+    unknown: str = ""
+
+
+class Wake:
+    """Put into the queue of answers to wake the thread that waits for them."""
+
+
+class Dispatcher:
+    """Runs a provider on an event loop: a given one, or an own one in a thread of its own."""
+
+    def __init__(self, provider: Provider, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self.provider = provider
+        self.answers: queue.SimpleQueue[Answered | Wake] = queue.SimpleQueue()
+        self._loop = loop
+        self._thread: threading.Thread | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def send(self, requests: Sequence[tuple[Request, float]]) -> None:
+        """Dispatch requests, each with its time limit in seconds, and return at once."""
+        self._running().call_soon_threadsafe(self._start, requests)
+
+    def lookup(self, capability: str, key: str, timeout: float = 30.0) -> Reply | None:
+        """Ask the provider what became of an earlier dispatch; None if it can't say or doesn't answer in time."""
+        coroutine = asyncio.wait_for(self.provider.lookup(capability, key), timeout)
+        try:
+            return asyncio.run_coroutine_threadsafe(coroutine, self._running()).result(timeout + 1)
+        except Exception:
+            return None
+
+    def wake(self) -> None:
+        """Wake the thread that waits for answers."""
+        self.answers.put(Wake())
+
+    def close(self) -> None:
+        """End an own event loop. Calls in flight are abandoned: their attempts stay unresolved."""
+        loop, thread = self._loop, self._thread
+        if thread is None or loop is None:
+            return
+        self._thread = self._loop = None
+
+        async def end() -> None:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+        asyncio.run_coroutine_threadsafe(end(), loop).result(5)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(5)
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=_serve, args=(self._loop,), name="addendum-providers", daemon=True)
+            self._thread.start()
+        return self._loop
+
+    def _start(self, requests: Sequence[tuple[Request, float]]) -> None:
+        for request, timeout in requests:
+            task = asyncio.get_running_loop().create_task(self._call(request, timeout))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _call(self, request: Request, timeout: float) -> None:
+        started = time.perf_counter()
+        reply: Reply | None = None
+        error: CapabilityError | None = None
+        unknown = ""
+        try:
+            async with asyncio.timeout(timeout):
+                reply = await self.provider.dispatch(request)
+        except CapabilityError as failed:
+            error = failed
+        except UnknownOutcome as lost:
+            unknown = str(lost) or "the provider can't tell"
+        except TimeoutError:
+            unknown = f"no answer within {timeout:g} s"
+        except asyncio.CancelledError:
+            return
+        except BaseException as broken:  # noqa: BLE001 - whatever a handler raises is the call's failure
+            error = CapabilityError("provider_error", f"{type(broken).__name__}: {broken}"[:2000])
+        self.answers.put(Answered(request.attempt, time.perf_counter() - started, reply, error, unknown))
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    loop.run_forever()
+    loop.close()

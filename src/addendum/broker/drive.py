@@ -1,0 +1,322 @@
+"""Driving a run: the loop's live driver, one plain thread from the first turn to the end of the last call in flight."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from addendum import canon
+from addendum.broker.dispatch import Answered
+from addendum.broker.feed import Feed
+from addendum.broker.journal import stow
+from addendum.broker.reconcile import commit_answers
+from addendum.broker.settle import Settler
+from addendum.canon import Digest, Json
+from addendum.errors import LimitExceeded, NotJson, SandboxError, StoreError
+from addendum.kernel.loop import (
+    Astray,
+    Bind,
+    Finished,
+    Halt,
+    Halted,
+    HandOver,
+    Loop,
+    Reply,
+    Request,
+    Result,
+    Settle,
+    Start,
+    Suspended,
+    Wait,
+)
+from addendum.ports import Answer, Raised, Returned, Session
+from addendum.records.entries import Ref
+from addendum.records.history import Record
+from addendum.records.outcome import Outcome
+from addendum.records.stored import Entry
+
+POLL = 0.25
+"""Seconds between two looks for what an operator wrote while nothing else happens."""
+RENEW = 10.0
+"""Seconds between two signs of life of the lease."""
+
+
+@dataclass(slots=True)
+class Ending:
+    """How a drive ended, before it is written."""
+
+    status: str
+    stop: str | None = None
+    error: str | None = None
+    message: str = ""
+    hint: str = ""
+    value: Json = None
+    where: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Drive:
+    """One attempt at a run. `open_session` starts a fresh execution of the script; `new_loop` a fresh matching."""
+
+    settler: Settler
+    open_session: Callable[[], Session]
+    new_loop: Callable[[], Loop]
+    new_feed: Callable[[Loop], Feed | None]
+    max_result: int
+    stop_requested: threading.Event
+    loop: Loop = field(init=False)
+    rebound: int = 0
+    _session: Session | None = None
+    _feed: Feed | None = None
+    _started: float = 0.0
+    _renewed: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.loop = self.new_loop()
+
+    def run(self) -> Ending:
+        """Drive the script to its end, a stop, or a wait that only a person ends; then let calls in flight land."""
+        self._started = self._renewed = self.settler.clock.monotonic()
+        try:
+            ended = self._execute()
+        except StoreError as error:
+            ended = Ending("stopped", "store_unavailable", None, error.message, error.hint)
+        except LimitExceeded as error:
+            ended = Ending("failed", None, error.code, error.message, error.hint)
+        except SandboxError as error:
+            ended = Ending("stopped", "sandbox", None, error.message, error.hint)
+        finally:
+            self._close()
+        self._land()
+        return ended
+
+    def _execute(self) -> Ending:
+        self._feed = self.new_feed(self.loop)
+        while True:
+            result = self._steps()
+            self._close()
+            if isinstance(result, Astray):
+                # Nothing was sent on the strength of what travelled ahead. Once more, a call at a time.
+                self.loop = self.new_loop()
+                self.settler.rule.claims = self.loop.claims
+                self._feed = None
+                self.settler.flights.asked.clear()
+                self.settler.flights.blocked.clear()
+                continue
+            return self._ended(result)
+
+    def _steps(self) -> Result:
+        self._session = session = self.open_session()
+        steps = self.loop.run()
+        reply: Reply = None
+        while True:
+            try:
+                request = steps.send(reply)
+            except StopIteration as stop:
+                result: Result = stop.value
+                return result
+            reply = self._answer(request, session)
+
+    def _answer(self, request: Request, session: Session) -> Reply:
+        match request:
+            case Start():
+                return session.advance(None, self._feed.chunk() if self._feed else ())
+            case HandOver(call, record):
+                journal = self.settler.journal
+                outcome: Outcome = journal.outcome(record)
+                journal.forget(record.seq)
+                ahead = self._feed.after(record.seq) if self._feed else ()
+                return session.advance(Answer(call.number, outcome), ahead)
+            case Bind(claims):
+                self._bind(claims)
+                return None
+            case Settle(calls):
+                if self.stop_requested.is_set():
+                    return _cancelled()
+                flights = self.settler.flights
+                new = [call for call in calls if not flights.known(call.identity)] if flights.coming else list(calls)
+                return self.settler.settle(new) if new else []
+            case Wait():
+                return self._wait()
+
+    def _bind(self, claims: Sequence[tuple[Any, Record]]) -> None:
+        settler = self.settler
+        new = [
+            Entry("rebind", {
+                "record": record.seq,
+                "identity": call.identity,
+                "revision": settler.revision,
+                "proof": "trace",
+            })
+            for call, record in claims
+        ]
+        settler.journal.append(*new)
+        self.rebound += sum(1 for _, record in claims if not record.is_read)
+        for call, record in claims:
+            settler.notice({"event": "rebound", "identity": call.identity, "seq": record.seq, "capability": call.capability})
+
+    # --- waiting -----------------------------------------------------------------------------------------------
+
+    def _wait(self) -> list[Record] | Halt:
+        """Wait until something is settled. Empty when nothing can come but from a person."""
+        settler = self.settler
+        while True:
+            self._renew()
+            now = settler.clock.monotonic()
+            records = settler.ring(now)
+            if records:
+                return records
+            settler.admit()
+            if self.stop_requested.is_set():
+                return _cancelled()
+            halt = self._operator()
+            if halt is not None:
+                return halt
+            if not settler.flights.coming:
+                return self._answers()
+            answers = self._take(self._pause())
+            if answers:
+                found = settler.answered(answers)
+                if found:
+                    return found
+            elif settler.flights.asked:
+                records = self._answers()
+                if records:
+                    return records
+
+    def _pause(self) -> float:
+        """Return how long to wait for an answer at most, in seconds."""
+        flights, clock = self.settler.flights, self.settler.clock
+        pause = POLL if flights.asked else 4 * POLL
+        if flights.timers:
+            pause = min(pause, max(0.0, flights.timers[0].due - clock.monotonic()))
+        if flights.later is not None:
+            pause = min(pause, max(0.01, flights.later - clock.now()))
+        return pause
+
+    def _take(self, pause: float) -> list[Answered]:
+        """Take every answer that is there; wait for the first one."""
+        answers: list[Answered] = []
+        source = self.settler.dispatcher.answers
+        try:
+            item = source.get(timeout=pause) if pause > 0 else source.get_nowait()
+            while True:
+                if isinstance(item, Answered):
+                    answers.append(item)
+                item = source.get_nowait()
+        except queue.Empty:
+            return answers
+
+    def _operator(self) -> Halt | None:
+        """See what an operator wrote while this process drives the run."""
+        journal = self.settler.journal
+        if journal.news() and journal.history.cancelled:
+            return _cancelled()
+        return None
+
+    def _answers(self) -> list[Record]:
+        """Commit the answers of people that came meanwhile."""
+        journal = self.settler.journal
+        stored = commit_answers(journal)
+        for entry in stored:
+            self.settler.flights.asked.pop(entry.body["attempt"], None)
+        return [journal.history.records[entry.seq] for entry in stored]
+
+    def _renew(self) -> None:
+        now = self.settler.clock.monotonic()
+        self.settler.accounts.elapsed = now - self._started
+        lease = self.settler.journal.lease
+        if lease is not None and now - self._renewed > RENEW:
+            self.settler.journal.store.renew(lease)
+            self._renewed = now
+
+    # --- the end -----------------------------------------------------------------------------------------------
+
+    def _ended(self, result: Result) -> Ending:
+        match result:
+            case Finished(Returned(value)):
+                try:
+                    canon.canonical(value, max_bytes=self.max_result)
+                except NotJson as error:
+                    return Ending("failed", None, "not_json", f"The script's result can't be kept. {error.message}", error.hint)
+                return Ending("completed", value=value)  # type: ignore[arg-type]
+            case Finished(Raised() as raised):
+                return Ending(
+                    "failed",
+                    None,
+                    raised.code or raised.type,
+                    raised.message,
+                    "",
+                    where={"identity": raised.identity, "frames": [list(frame) for frame in raised.frames], "type": raised.type},
+                )
+            case Halted(halt):
+                return _halted(halt)
+            case Suspended():
+                return self._suspended()
+            case Astray():  # pragma: no cover - handled by the caller
+                raise AssertionError("astray")
+
+    def _suspended(self) -> Ending:
+        flights = self.settler.flights
+        if flights.blocked:
+            call, over = flights.blocked[0]
+            return Ending(
+                "paused",
+                None,
+                None,
+                f"The limit {over.limit} is reached: {over.used:g} used, {over.held:g} held, {call.identity} asks for {over.asks:g}.",
+                "Raise it with `addendum grant RUN FILE`, then `addendum resume RUN`.",
+                where={"limit": str(over.limit), "identities": [call.identity for call, _ in flights.blocked]},
+            )
+        return Ending(
+            "waiting",
+            None,
+            None,
+            f"{len(flights.asked)} call{'s wait' if len(flights.asked) != 1 else ' waits'} for a person.",
+            "Answer with `addendum approve RUN`, then `addendum resume RUN`.",
+            where={"identities": [call.identity for call in flights.asked.values()]},
+        )
+
+    def _land(self) -> None:
+        """Let every call in flight come down and be committed. Nothing new is sent."""
+        settler = self.settler
+        settler.stopping = True
+        for timer in settler.flights.timers:
+            if timer.flight is not None and timer.flight.attempt.number in settler.flights.flying:
+                del settler.flights.flying[timer.flight.attempt.number]
+        settler.flights.timers.clear()
+        settler.flights.queue.clear()
+        while settler.flights.flying:
+            answers = self._take(POLL)
+            if not answers:
+                continue
+            try:
+                settler.answered(answers)
+            except StoreError:
+                # Its attempt has no record: unresolved, never sent again by itself.
+                continue
+
+    def _close(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def result_ref(self, value: Json) -> tuple[Ref, dict[Digest, bytes]]:
+        """Return the script's result as a reference, with the blob it may need."""
+        blobs: dict[Digest, bytes] = {}
+        return stow(canon.canonical(value), value, blobs), blobs
+
+
+def _halted(halt: Halt) -> Ending:
+    where = dict(halt.facts)
+    if halt.call is not None:
+        where["identity"] = halt.call.identity
+        where["capability"] = halt.call.capability
+    return Ending("stopped", halt.kind, None, halt.message, halt.hint, where=where)
+
+
+def _cancelled() -> Halt:
+    return Halt("cancelled", "The run was cancelled.", "`addendum resume RUN` goes on from here.")

@@ -1,0 +1,48 @@
+"""What travels ahead of a script: settled calls of the main strand, in order, so that a replay need not cross the
+sandbox's boundary once a call. Every one that the script uses is verified before anything is sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from addendum.broker.journal import Journal
+from addendum.ports import Known
+from addendum.records.history import Record
+
+_BRANCH = re.compile(r"#\d+(?::\d+)?\[")
+CHUNK = 256
+CHUNK_BYTES = 1024 * 1024
+
+
+@dataclass(slots=True)
+class Feed:
+    """Hands out known calls, a chunk at a time."""
+
+    journal: Journal
+    records: list[Record]
+    next: int = 0
+
+    def chunk(self) -> tuple[Known, ...]:
+        """Return the next known calls; empty at the end."""
+        found: list[Known] = []
+        while self.next < len(self.records) and len(found) < CHUNK:
+            record = self.records[self.next]
+            self.next += 1
+            assert record.identity is not None
+            found.append(Known(record.identity, self.journal.outcome(record)))
+        return tuple(found)
+
+    def after(self, seq: int) -> tuple[Known, ...]:
+        """Return the next chunk once the script has used up what it was given before `seq`."""
+        if not self.next or self.next >= len(self.records) or seq < self.records[self.next - 1].seq:
+            return ()
+        return self.chunk()
+
+
+def main_strand(records: Iterable[Record]) -> list[Record]:
+    """Return the records of the main strand, in order: on it nothing else can run, so an answer may come at once."""
+    found = [record for record in records if record.identity is not None and not _BRANCH.search(record.identity)]
+    found.sort(key=lambda record: record.seq)
+    return found

@@ -1,0 +1,84 @@
+"""Calls that were sent and have no answer yet, and those that wait for room, for time, or for a person."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from dataclasses import dataclass, field
+
+from addendum.authority.accounts import Hold, Over
+from addendum.authority.catalog import Capability
+from addendum.kernel.calls import Call
+from addendum.kernel.decide import Execute
+from addendum.records.entries import Attempt
+
+
+@dataclass(slots=True)
+class Flight:
+    """A call in flight: its decision, its current attempt and hold, and how often it was tried."""
+
+    decision: Execute
+    capability: Capability
+    hold: Hold
+    attempt: Attempt
+    tries: int = 1
+
+    @property
+    def call(self) -> Call:
+        """The call itself."""
+        return self.decision.call
+
+
+@dataclass(order=True, slots=True)
+class Timer:
+    """Something that is due at a time of the monotonic clock: a sleep's end, or a retry."""
+
+    due: float
+    number: int
+    call: Call = field(compare=False)
+    flight: Flight | None = field(compare=False, default=None)
+    attempt: int = field(compare=False, default=0)
+
+
+@dataclass(slots=True)
+class Flights:
+    """Everything of a drive that isn't settled. Keyed by identity, which is unique among pending calls."""
+
+    flying: dict[int, Flight] = field(default_factory=dict)
+    """By attempt number."""
+    queue: deque[tuple[Execute, Capability]] = field(default_factory=deque)
+    """Admitted by the rule, waiting for room under a limit on concurrency or on time."""
+    blocked: list[tuple[Call, Over]] = field(default_factory=list)
+    """Over a limit of the grant: not sent until the grant is changed."""
+    asked: dict[int, Call] = field(default_factory=dict)
+    """Waiting for a person, by the attempt's seq."""
+    timers: list[Timer] = field(default_factory=list)
+    unknown: list[Attempt] = field(default_factory=list)
+    later: float | None = None
+    """When the first queued call has room again, on the wall clock."""
+    _count: int = 0
+
+    def known(self, identity: str) -> bool:
+        """Whether a call is being taken care of already."""
+        return (
+            any(flight.call.identity == identity for flight in self.flying.values())
+            or any(timer.call.identity == identity for timer in self.timers)
+            or any(decision.call.identity == identity for decision, _ in self.queue)
+        )
+
+    def at(self, due: float, call: Call, flight: Flight | None = None, attempt: int = 0) -> None:
+        """Set a timer."""
+        self._count += 1
+        heapq.heappush(self.timers, Timer(due, self._count, call, flight, attempt))
+
+    def due(self, now: float) -> list[Timer]:
+        """Take the timers that are due."""
+        found = []
+        while self.timers and self.timers[0].due <= now:
+            found.append(heapq.heappop(self.timers))
+        return found
+
+    @property
+    def coming(self) -> bool:
+        """Whether anything can come without a person or a changed grant."""
+        return bool(self.flying or self.timers or self.queue)

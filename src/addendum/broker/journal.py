@@ -1,0 +1,120 @@
+"""A run's journal as its driver has it: what is appended is folded in at once, and outcomes are read when needed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from addendum import canon
+from addendum.canon import Digest, Json
+from addendum.errors import StoreCorrupt
+from addendum.ports import Lease, Store
+from addendum.records import entries
+from addendum.records.entries import INLINE, Ref
+from addendum.records.history import History, Record
+from addendum.records.outcome import Outcome, Success
+from addendum.records.stored import Entry, Stored
+
+REMEMBERED = 16 * 1024 * 1024
+"""Bytes of inline results that are kept from the first reading; the others are read again when they are needed."""
+WINDOW = 512
+
+
+class Journal:
+    """One run's journal, read once and grown by appending. Not thread-safe."""
+
+    def __init__(self, store: Store, run: str, lease: Lease | None = None) -> None:
+        self.store = store
+        self.run = run
+        self.lease = lease
+        self.history = History()
+        self._room = REMEMBERED
+        self._results: dict[int, Ref | None] = {}
+        self._failures: dict[int, Outcome] = {}
+
+    def read(self) -> History:
+        """Fold in what the store has and this journal hasn't; return the history."""
+        for stored in self.store.entries(self.run, after=self.history.seq):
+            self._take(stored)
+        return self.history
+
+    def append(self, *new: Entry, blobs: Mapping[Digest, bytes] | None = None) -> list[Stored]:
+        """Append entries durably and fold them in, with whatever an operator put before them."""
+        stored = self.store.append(self.run, new, blobs=blobs, lease=self.lease)
+        if stored and stored[0].seq != self.history.seq + 1:
+            for other in self.store.entries(self.run, after=self.history.seq, upto=stored[0].seq - 1):
+                self._take(other)
+        for entry in stored:
+            self._take(entry)
+        return stored
+
+    def news(self) -> bool:
+        """Say whether an operator put something into the journal since it was read last, and fold it in."""
+        if self.store.head(self.run)[0] == self.history.seq:
+            return False
+        self.read()
+        return True
+
+    def outcome(self, record: Record) -> Outcome:
+        """Return a record's outcome, from memory or from the store."""
+        seq = record.seq
+        if seq not in self._results and seq not in self._failures:
+            self._fetch(seq)
+        failed = self._failures.get(seq)
+        if failed is not None:
+            return failed
+        return Success(self.value(self._results[seq]))
+
+    def value(self, ref: Ref | None) -> Json:
+        """Return the value that a reference stands for, a copy of its own each time."""
+        if ref is None:
+            return None
+        if ref.blob is None:
+            return ref.value
+        data = self.store.blob(ref.blob)
+        try:
+            value: Json = json.loads(data)
+        except ValueError as error:
+            raise StoreCorrupt(f"The blob {ref.blob[:12]} of run {self.run} is no JSON: {error}.") from None
+        return value
+
+    def forget(self, upto: int) -> None:
+        """Drop remembered results of records up to a seq: they were handed over."""
+        self._results.pop(upto, None)
+        self._failures.pop(upto, None)
+
+    def _take(self, stored: Stored) -> None:
+        self.history.take(stored)
+        if stored.kind == "record":
+            size = stored.body["result"]["size"] if "result" in stored.body else 64
+            if self._room >= size:
+                self._room -= size
+                self._remember(stored)
+
+    def _remember(self, stored: Stored) -> None:
+        failed = entries.failure(stored.body, stored.body["identity"])
+        if failed is not None:
+            self._failures[stored.seq] = failed
+        else:
+            self._results[stored.seq] = entries.ref(stored.body["result"]) if "result" in stored.body else None
+
+    def _fetch(self, seq: int) -> None:
+        for stored in self.store.entries(self.run, after=seq - 1, upto=seq + WINDOW):
+            if stored.kind == "record":
+                self._remember(stored)
+        if seq not in self._results and seq not in self._failures:
+            raise StoreCorrupt(f"Entry {seq} of run {self.run} is no record any more.")
+
+
+def stow(data: bytes, value: Json, blobs: dict[Digest, bytes]) -> Ref:
+    """Return a reference to a JSON value with its canonical bytes: inline if small, else as a blob in `blobs`."""
+    if len(data) <= INLINE:
+        return Ref(len(data), value)
+    digest = canon.sha256(data)
+    blobs[digest] = data
+    return Ref(len(data), None, digest)
+
+
+def batch(records: Sequence[Stored]) -> list[int]:
+    """Return the seqs of the records among entries, in order."""
+    return [stored.seq for stored in records if stored.kind == "record"]

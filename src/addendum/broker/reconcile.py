@@ -1,0 +1,92 @@
+"""The crash window, closed by a person or by the provider's own word (DESIGN section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from addendum import canon
+from addendum.authority.catalog import Catalog
+from addendum.broker.dispatch import Dispatcher
+from addendum.broker.journal import Journal, stow
+from addendum.canon import Digest, Json
+from addendum.errors import NotJson
+from addendum.records.entries import Attempt, Settled
+from addendum.records.history import History
+from addendum.records.outcome import Success
+from addendum.records.stored import Entry, Stored
+
+
+def unresolved(history: History) -> list[Attempt]:
+    """Return the attempts that were sent and have no result; those that wait for a person are not among them."""
+    return [attempt for attempt in history.attempts.values() if not attempt.waits]
+
+
+def waiting(history: History) -> list[Attempt]:
+    """Return the open approvals: questions that nobody has answered."""
+    return [attempt for seq, attempt in history.attempts.items() if attempt.waits and seq not in history.answers]
+
+
+def answered(
+    attempt: Attempt, value: Json, by: str, *, cost: int = 0
+) -> tuple[Entry, dict[Digest, bytes]]:
+    """Return the record that an attempt gets from the outside, and the blob it may need. `by` says who answered."""
+    blobs: dict[Digest, bytes] = {}
+    result = stow(canon.canonical(value), value, blobs)
+    settled = Settled(
+        identity=attempt.identity,
+        capability=attempt.capability,
+        fingerprint=attempt.fingerprint,
+        digest=attempt.digest,
+        outcome=Success(value),
+        result=result,
+        revision=attempt.revision,
+        drive=attempt.drive,
+        attempt=attempt.seq,
+        cost=cost,
+        supersedes=attempt.supersedes,
+        by=by,
+    )
+    return Entry("record", settled.body()), blobs
+
+
+def commit_answers(journal: Journal) -> list[Stored]:
+    """Write the records for answers of people that no record holds yet, and return them."""
+    history = journal.history
+    found = [
+        answered(history.attempts[seq], body["result"], body["by"])
+        for seq, body in history.answers.items()
+        if seq in history.attempts
+    ]
+    if not found:
+        return []
+    blobs = {digest: data for _, some in found for digest, data in some.items()}
+    return journal.append(*(entry for entry, _ in found), blobs=blobs)
+
+
+def abandoned(attempts: Sequence[Attempt], by: str, reason: str) -> list[Entry]:
+    """Return the entries that declare attempts void: each call may be sent once more."""
+    return [Entry("abandon", {"attempt": attempt.seq, "by": by, "reason": reason}) for attempt in attempts]
+
+
+def ask_providers(journal: Journal, catalog: Catalog, dispatcher: Dispatcher) -> list[dict[str, Any]]:
+    """Ask providers that can say it what became of unresolved attempts, by their idempotency keys.
+
+    Returns what was resolved. An answer that isn't JSON leaves the attempt as it is.
+    """
+    found: list[dict[str, Any]] = []
+    for attempt in unresolved(journal.history):
+        capability = catalog.get(attempt.capability)
+        if capability is None or not capability.lookup:
+            continue
+        reply = dispatcher.lookup(attempt.capability, attempt.key)
+        if reply is None:
+            continue
+        cost = capability.price if reply.usage.cost is None else reply.usage.cost
+        try:
+            entry, blobs = answered(attempt, reply.value, "lookup", cost=cost)  # type: ignore[arg-type]
+        except NotJson:
+            continue
+        journal.append(entry, blobs=blobs)
+        found.append({"identity": attempt.identity, "capability": attempt.capability, "attempt": attempt.number})
+    return found

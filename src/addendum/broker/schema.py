@@ -1,0 +1,44 @@
+"""Checking payloads and results against a capability's JSON Schema, without remote references."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jsonschema
+from jsonschema.protocols import Validator
+from referencing import Registry
+
+from addendum.errors import ConfigError
+
+Schema = Mapping[str, Any]
+
+
+class Schemas:
+    """Compiled schemas by identity of their mapping. A schema that is no schema is `ConfigError` when it is compiled."""
+
+    def __init__(self) -> None:
+        self._compiled: dict[int, tuple[Schema, Validator]] = {}
+
+    def problem(self, schema: Schema, value: object) -> str:
+        """Return what is wrong with a value in one sentence, "" if nothing is."""
+        if not schema:
+            return ""
+        error = jsonschema.exceptions.best_match(self._validator(schema).iter_errors(value))
+        if error is None:
+            return ""
+        where = "/".join(str(part) for part in error.absolute_path)
+        message = error.message if len(error.message) <= 300 else error.message[:300] + "…"
+        return f"at {where or 'the top'}: {message}"
+
+    def _validator(self, schema: Schema) -> Validator:
+        found = self._compiled.get(id(schema))
+        if found is None:
+            kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+            try:
+                kind.check_schema(schema)
+            except jsonschema.SchemaError as error:
+                raise ConfigError(f"This is no JSON Schema: {error.message}.", hint="Mend the capability's schema.") from None
+            # An empty registry that retrieves nothing: a remote reference is an error, never a request.
+            found = self._compiled[id(schema)] = (schema, kind(schema, registry=Registry()))
+        return found[1]

@@ -1,0 +1,149 @@
+"""JSON values, their canonical bytes (RFC 8785) and digests.
+
+A payload's digest decides whether a committed result is served (DESIGN section 3), so this module never
+converts silently: what JSON can't say is `NotJson`, with the place. A tuple is a JSON array. `1` and `1.0`
+are the same JSON number, as are `0` and `-0.0`; text is compared by code points, without normalisation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from typing import Final, Never, TypeAlias
+
+import rfc8785
+
+from addendum.errors import NotJson
+
+Json: TypeAlias = "None | bool | int | float | str | list[Json] | tuple[Json, ...] | dict[str, Json]"
+Digest: TypeAlias = str
+"""SHA-256 as 64 lower-case hexadecimal digits."""
+
+MAX_DEPTH: Final = 64
+"""How deep lists and objects may nest in a payload or a result."""
+MAX_INT: Final = 2**53 - 1
+"""The largest integer that every JSON reader keeps exactly (RFC 7493)."""
+
+
+def canonical(value: object, *, max_bytes: int | None = None) -> bytes:
+    """Return the RFC 8785 canonical bytes of a JSON value.
+
+    Raises `NotJson` for NaN and infinities, keys that aren't text, bytes, sets and other objects, integers
+    beyond ±(2^53 - 1), lone surrogates, more than `MAX_DEPTH` levels, and more than `max_bytes` bytes.
+    """
+    plain = _check(value, "", 0)
+    if plain:
+        # Without floats, and with keys whose UTF-16 order is their code point order, the standard library's
+        # encoder writes exactly RFC 8785's bytes, in C. A property test holds it against the library's.
+        text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), check_circular=False)
+        data = text.encode("utf-8")
+    else:
+        data = rfc8785.dumps(value)  # type: ignore[arg-type]
+    if max_bytes is not None and len(data) > max_bytes:
+        raise NotJson(
+            f"The value is {len(data):,} bytes of JSON; the limit is {max_bytes:,}.",
+            hint="Send a reference to large data instead of the data.",
+            size=len(data),
+            limit=max_bytes,
+        )
+    return data
+
+
+def _check(value: object, where: str, depth: int) -> bool:
+    """Raise unless `value` is JSON; say whether the fast encoder is exact for it."""
+    if value is None or value is True or value is False:
+        return True
+    kind = type(value)
+    if kind is str:
+        return _text(value, where)  # type: ignore[arg-type]
+    if kind is int:
+        if not -MAX_INT <= value <= MAX_INT:  # type: ignore[operator]
+            _refuse(f"the integer has {len(str(abs(value)))} digits and is beyond 2^53" if abs(value) < 10**40  # type: ignore[arg-type,operator]
+                    else "the integer is beyond 2^53", where, "Send it as a string.")
+        return True
+    if kind is float:
+        if math.isnan(value) or math.isinf(value):  # type: ignore[arg-type]
+            _refuse(f"{value!r} is no JSON number", where, "Send null or a string.")
+        return False
+    if kind is dict or kind is list or kind is tuple:
+        if depth >= MAX_DEPTH:
+            _refuse(f"it nests deeper than {MAX_DEPTH} levels", where[:80], "Flatten it.")
+        plain = True
+        if kind is dict:
+            for key, item in value.items():  # type: ignore[attr-defined]
+                if type(key) is not str:
+                    _refuse(f"the key {key!r} is a {type(key).__name__}, not text", where, "Write str(key).")
+                plain = _text(key, where, key=True) and plain
+                if item is not None and type(item) is not bool:
+                    plain = _check(item, f"{where}/{key}", depth + 1) and plain
+        else:
+            for index, item in enumerate(value):  # type: ignore[arg-type]
+                plain = _check(item, f"{where}/{index}", depth + 1) and plain
+        return plain
+    _refuse(f"a {kind.__name__} is no JSON value", where, "Build it from dicts, lists, text, numbers, booleans and None.")
+
+
+def _text(value: str, where: str, *, key: bool = False) -> bool:
+    if value.isascii():
+        return True
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        _refuse("the text has a lone surrogate", where, "Send text that is valid Unicode.")
+    return not key or max(value) <= "\ud7ff"
+
+
+def _refuse(what: str, where: str, hint: str) -> Never:
+    raise NotJson(f"This can't be sent as JSON: {what} (at {where or 'the top'}).", where=where, hint=hint)
+
+
+def sha256(data: bytes) -> Digest:
+    """Return the SHA-256 of bytes, as 64 hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def digest(value: object) -> Digest:
+    """Return the SHA-256 of a value's canonical bytes. Raises `NotJson` as `canonical` does."""
+    return sha256(canonical(value))
+
+
+def payload_digest(data: bytes, take: int = 1) -> Digest:
+    """Return the digest of a call: its payload's canonical bytes and, from the second on, its `take` (DESIGN section 3).
+
+    No canonical JSON has a NUL byte, so a take can't be forged by a payload.
+    """
+    return sha256(data if take == 1 else data + b"\x00take=%d" % take)
+
+
+def parse(text: str | bytes) -> Json:
+    """Parse JSON strictly: duplicate keys, NaN and infinities are `NotJson`, as is text that isn't JSON."""
+
+    def pairs(items: list[tuple[str, Json]]) -> dict[str, Json]:
+        found: dict[str, Json] = {}
+        for key, value in items:
+            if key in found:
+                raise NotJson(f"The key {key!r} stands twice in one object.", hint="Keep one of them.", key=key)
+            found[key] = value
+        return found
+
+    def constant(name: str) -> Never:
+        raise NotJson(f"{name} is no JSON number.", hint="Use null or a string.")
+
+    try:
+        value: Json = json.loads(text, object_pairs_hook=pairs, parse_constant=constant)
+    except (ValueError, RecursionError) as error:
+        raise NotJson(f"This is not JSON: {error}.", hint="Check it with a JSON tool.") from None
+    return value
+
+
+def dumps(value: object) -> str:
+    """Return compact JSON text for a value that is known to be JSON (an own record, not a payload)."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def freeze(value: Mapping[str, Json] | Json) -> Json:
+    """Return a deep copy of a JSON value, so that neither side can change what the other holds."""
+    copied: Json = json.loads(json.dumps(value, ensure_ascii=False))
+    return copied

@@ -1,0 +1,228 @@
+"""The verdict on a candidate: what the matching left unclaimed, and which new calls stand in its way.
+
+Under `strict` the frozen sites are compared first and a candidate that fails there isn't replayed; otherwise the
+shadow's claims come first, because a record that a call claimed is safe wherever it stands now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from addendum.gate.counterexample import ADMITTED, Counterexample, Kind
+from addendum.gate.expression import matched
+from addendum.kernel.calls import Call
+from addendum.kernel.claims import Ambiguous, Claims
+from addendum.kernel.policy import Allowances
+from addendum.kernel.sources import Fate
+from addendum.records.history import Record
+
+
+@dataclass(slots=True)
+class Verdict:
+    """`counterexamples` stop the candidate. `expected` are records that are expression-matched: seq to the place where
+    their call is expected. `orphans` are paid and no longer used; `possible` ones weren't reached."""
+
+    counterexamples: list[Counterexample] = field(default_factory=list)
+    expected: dict[int, str] = field(default_factory=dict)
+    orphans: list[Record] = field(default_factory=list)
+    possible: list[Record] = field(default_factory=list)
+
+    @property
+    def accepted(self) -> bool:
+        """Whether nothing stands in the way."""
+        return not self.counterexamples
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds that were found, each once, sorted."""
+        return sorted({example.kind for example in self.counterexamples})
+
+
+def frozen(claims: Claims) -> Iterable[Record]:
+    """Yield the records whose sites and frames are frozen: committed results that have an identity."""
+    for record in claims.records:
+        if record.ok and not record.is_read and record.identity is not None:
+            yield record
+
+
+def static(claims: Claims, allowances: Allowances) -> list[Counterexample]:
+    """Compare the frozen sites with the candidate, as the gate does under `strict`."""
+    gone: list[Record] = [r for r in frozen(claims) if claims.fate(r) is not Fate.SAME]
+    return _examples(claims, _without_superseded(claims, gone, allowances))
+
+
+def judge(
+    claims: Claims,
+    frontier: Sequence[Call],
+    ended: bool,
+    allowances: Allowances,
+    dropped: Sequence[Record] = (),
+) -> Verdict:
+    """Return the verdict after a shadow replay that stopped at `frontier`, or came to its end."""
+    verdict = Verdict()
+    lost: list[Record] = []
+    for record in claims.records:
+        if record.seq in claims.claimed or not record.ok or record.is_read or record.superseded:
+            continue
+        if record.identity is None:
+            continue
+        if claims.fate(record) is Fate.SAME:
+            (verdict.orphans if ended or claims.vacated(record) else verdict.possible).append(record)
+            continue
+        place = None if ended or claims.relocation == "strict" else matched(claims, record)
+        if place is not None:
+            verdict.expected[record.seq] = place
+        else:
+            lost.append(record)
+    verdict.orphans.extend(record for record in dropped if record.ok and not record.is_read)
+    lost = _without_superseded(claims, lost, allowances)
+    behind = [record for record in lost if _left_behind(claims, record)]
+    for record in behind:
+        verdict.counterexamples.append(_left(claims, record))
+    verdict.counterexamples.extend(_examples(claims, [record for record in lost if record not in behind]))
+    return verdict
+
+
+def _without_superseded(claims: Claims, lost: list[Record], allowances: Allowances) -> list[Record]:
+    """A changed expression is a new version if the operator allows it; one that is gone is not."""
+    return [
+        record
+        for record in lost
+        if not (claims.fate(record) is Fate.CHANGED and allowances.may_supersede(record.identity or ""))
+    ]
+
+
+def _left_behind(claims: Claims, record: Record) -> bool:
+    """Rule 4a, seen from the record that is left over."""
+    if claims.relocation == "strict" or claims.fate(record) is not Fate.GONE:
+        return False
+    return _took(claims, record) is not None
+
+
+def _took(claims: Claims, record: Record) -> tuple[Call, Record] | None:
+    for other in claims.equal_to(record):
+        call = claims.claimed.get(other.seq)
+        if call is None or other.identity != call.identity:
+            continue
+        found = claims.left_behind(call, other)
+        if found is not None and record in found.records:
+            return call, other
+    return None
+
+
+def _left(claims: Claims, record: Record) -> Counterexample:
+    took = _took(claims, record)
+    assert took is not None
+    call, other = took
+    return _example(
+        claims,
+        "ambiguous",
+        [record],
+        f"The call {call.identity} is equal to two committed calls, and the place of {record.identity} is gone: "
+        "it can't be told whose result it should be served.",
+        call=call,
+    )
+
+
+def ambiguous(claims: Claims, found: Ambiguous) -> Counterexample:
+    """Return the counterexample for a new call that more than one record could belong to."""
+    why = {
+        "b": "several committed calls at different places are equal to it, and their places are gone or changed",
+        "c": "an equal committed call isn't reached yet, and may still be",
+        "d": "an equal committed call was moved to another place already",
+    }.get(found.rule, "it is equal to two committed calls")
+    return _example(
+        claims,
+        "ambiguous",
+        list(found.records),
+        f"It can't be told whether the call {found.call.identity} is one that was paid for: {why}.",
+        call=found.call,
+    )
+
+
+def divergence(claims: Claims, call: Call, record: Record) -> Counterexample:
+    """Return the counterexample for a call whose committed payload was another one."""
+    return _example(
+        claims,
+        "divergence",
+        [record],
+        f"The call {call.identity} was committed with another payload; what was paid for would be stale.",
+        call=call,
+    )
+
+
+def _examples(claims: Claims, lost: list[Record]) -> list[Counterexample]:
+    """Group lost records by the place they stood at, and name what became of it."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in lost:
+        identity = claims.parts(record.identity or record.origin)
+        groups.setdefault((identity.place, record.capability), []).append(record)
+    found = []
+    for records in groups.values():
+        kind, message = _kind(claims, records[0])
+        found.append(_example(claims, kind, records, message))
+    return found
+
+
+def _kind(claims: Claims, record: Record) -> tuple[Kind, str]:
+    position = fault(claims, record)
+    if claims.sources.fate(record.revision, position) is Fate.CHANGED:
+        return "call_changed", f"The call at {position} is written otherwise now."
+    other = _other_capability(claims, record)
+    if other:
+        return "capability_changed", f"Where {position} stood, {other} is called now."
+    return "removed", f"The place {position} is gone from the source."
+
+
+def fault(claims: Claims, record: Record) -> str:
+    """Return the first position of a record's identity that is gone, else the first that is changed."""
+    positions = claims.parts(record.identity or record.origin).positions
+    for wanted in (Fate.GONE, Fate.CHANGED):
+        for position in reversed(positions):
+            if claims.sources.fate(record.revision, position) is wanted:
+                return position
+    return positions[-1]
+
+
+def _other_capability(claims: Claims, record: Record) -> str:
+    """Return the capability of a new site in the block where a record's site is gone."""
+    sources = claims.sources
+    site = claims.parts(record.identity or record.origin).site.position
+    if sources.at(site) is not None:
+        return ""
+    old = sources.program(record.revision)
+    block = site.rpartition("/")[0]
+    # In the names of the candidate: the function may only have been renamed.
+    block = sources.renamed(record.revision, block) if "/" in block else block
+    for position in sources.candidate.positions.values():
+        if position.kind == "site" and position.block == block and position.text not in old.positions:
+            if position.capability != record.capability and not (position.capability or "ctx.").startswith("ctx."):
+                return position.capability or ""
+    return ""
+
+
+def _example(
+    claims: Claims, kind: Kind, records: list[Record], message: str, call: Call | None = None
+) -> Counterexample:
+    first = records[0]
+    identity = claims.parts(first.identity or first.origin)
+    at_fault = fault(claims, first) if kind in ("removed", "call_changed", "capability_changed") else identity.site.position
+    before = claims.sources.program(first.revision).positions.get(at_fault)
+    now = claims.sources.at(at_fault) if call is None else claims.sources.at(call.parts.site.position)
+    return Counterexample(
+        kind=kind,
+        place=identity.place,
+        position=at_fault,
+        capability=first.capability,
+        identities=tuple(record.identity or record.origin for record in records),
+        committed=(before.expression, before.line) if before else ("", 0),
+        now=(now.expression, now.line) if now else ("", 0),
+        records=len(records),
+        cost=sum(record.cost for record in records),
+        admitted=ADMITTED[kind].format(place=identity.place),
+        message=message,
+        seqs=tuple(record.seq for record in records),
+        call=call.identity if call else "",
+        digests=(first.digest, call.digest) if call else ("", ""),
+    )

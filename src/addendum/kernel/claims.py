@@ -1,0 +1,252 @@
+"""Which record belongs to which call of a candidate: the matching of DESIGN section 5, one to one.
+
+The rules, and where they are here:
+
+1. A call claims the record at its own identity if they are equal: `own`.
+2. Else an equal record whose own identity is *vacated*: `moved`; one of the same place first, elsewhere only if all
+   that are left stand in one place.
+4. Ambiguous: (a) `left_behind`, (b) `moved`, (c) `reachable`, (d) `twin`.
+5. A call that claims nothing at an intact identity whose own record nobody claimed: `Verdict.DIVERGENCE` of `judge`.
+
+Rule 3 (expression-matched) is about records that no call has claimed, and stands in `addendum.gate`.
+
+Nothing is vacated for a moment only: a position that is gone stays gone, another digest that stands at an identity
+stays there. So a claim, once made, holds, whatever comes later. The shadow and the run share this object's rules;
+only what they have seen so far differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from addendum import identity as ids
+from addendum.canon import Digest
+from addendum.identity import Identity
+from addendum.kernel.calls import Call
+from addendum.kernel.sources import Fate, Sources
+from addendum.records.history import Record
+
+Relocation: TypeAlias = Literal["strict", "declared", "verified"]
+EqualKey: TypeAlias = "tuple[str, Digest]"
+
+
+@dataclass(frozen=True, slots=True)
+class Ambiguous:
+    """A call that more than one record could belong to. `rule` is the letter of DESIGN section 5, rule 4."""
+
+    rule: Literal["a", "b", "c", "d"]
+    call: Call
+    records: tuple[Record, ...]
+
+
+@dataclass(slots=True)
+class Claims:
+    """The state of a matching. `prefix` is P without what is to be tried again; `records` all that may be claimed."""
+
+    prefix: dict[str, Record]
+    records: Iterable[Record]
+    sources: Sources
+    relocation: Relocation
+    moves: dict[str, str] = field(default_factory=dict)
+    revision: int = 0
+    """The number of the candidate's revision, 0 while it has none (a plan)."""
+    fresh: bool = False
+    """Source and args are those of the run's last revision: no edit can have moved a call."""
+    claimed: dict[int, Call] = field(default_factory=dict)
+    made: dict[str, EqualKey] = field(default_factory=dict)
+    """Every identity that the candidate has called so far, with what it asked for."""
+    widths: dict[str, int | tuple[str, ...]] = field(default_factory=dict)
+    moved_calls: dict[EqualKey, list[Record]] = field(default_factory=dict)
+    _equal: dict[EqualKey, list[Record]] | None = None
+    _parsed: dict[str, Identity] = field(default_factory=dict)
+
+    # --- what is seen ------------------------------------------------------------------------------------------
+
+    def see(self, call: Call) -> None:
+        """Note that the candidate makes a call."""
+        self.made[call.identity] = call.call
+
+    def see_width(self, frame: str, branches: int | tuple[str, ...]) -> None:
+        """Note how wide a fan-out really is."""
+        self.widths[frame] = branches
+
+    def take(self, call: Call, record: Record) -> None:
+        """Let a call have a record."""
+        self.claimed[record.seq] = call
+        if record.identity != call.identity:
+            self.moved_calls.setdefault(record.call, []).append(record)
+
+    # --- rule 1 ------------------------------------------------------------------------------------------------
+
+    def own(self, call: Call) -> Record | None:
+        """Rule 1: the record at the call's own identity, if it is equal and nobody else has it."""
+        record = self.prefix.get(call.identity)
+        if record is None or record.seq in self.claimed:
+            return None
+        if record.is_read:
+            return record if record.capability == call.capability else None
+        return record if record.call == call.call else None
+
+    def left_behind(self, call: Call, record: Record) -> Ambiguous | None:
+        """Rule 4a: the call took its own record while an equal one of a gone identity is left over."""
+        if self.relocation == "strict" or record.is_read or not record.ok:
+            return None
+        place = call.place
+        rest = [
+            other
+            for other in self._unclaimed(call)
+            if other is not record and other.ok and self.fate(other) is Fate.GONE and self._place(other) != place
+        ]
+        return Ambiguous("a", call, (record, *rest)) if rest else None
+
+    # --- rule 2 ------------------------------------------------------------------------------------------------
+
+    def moved(self, call: Call) -> Record | Ambiguous | None:
+        """Rule 2: an equal record whose own identity is vacated, or why it can't be told which (4b)."""
+        if self.relocation == "strict":
+            return None
+        vacated = [record for record in self._unclaimed(call) if self.vacated(record) and self._declared(record, call)]
+        place = call.place
+        for ok in (True, False):
+            found = [record for record in vacated if record.ok is ok]
+            if not found:
+                continue
+            here = [record for record in found if self._place(record) == place]
+            if here:
+                return min(here, key=self._order)
+            found = [r for r in found if not self.had(r, place) or self.fate(r) is not Fate.SAME or r.is_read]
+            if not found:
+                continue
+            if ok and not call.is_read and len({self._place(record) for record in found}) > 1:
+                return Ambiguous("b", call, tuple(found))
+            return min(found, key=self._order)
+        return None
+
+    def reachable(self, call: Call) -> Ambiguous | None:
+        """Rule 4c: an equal record is unclaimed, not vacated, and its own call may still come."""
+        if call.is_read:
+            return None
+        place = call.place
+        rest = [
+            record
+            for record in self._unclaimed(call)
+            if record.ok
+            and record.identity is not None
+            and not self.sources.same(record.revision)
+            and record.identity not in self.made
+            and not self.vacated(record)
+            and (self.relocation != "strict" or not self.had(record, place))
+        ]
+        return Ambiguous("c", call, tuple(rest)) if rest else None
+
+    def twin(self, call: Call) -> Ambiguous | None:
+        """Rule 4d: the call claims nothing at a new place, while an equal record was moved to another call."""
+        if call.is_read:
+            return None
+        place = call.place
+        rest = [record for record in self.moved_calls.get(call.call, ()) if record.ok and not self.had(record, place)]
+        return Ambiguous("d", call, tuple(rest)) if rest else None
+
+    def diverges(self, call: Call) -> Record | None:
+        """Rule 5: the record at the call's own, intact identity that isn't equal and that nobody claimed."""
+        record = self.prefix.get(call.identity)
+        if record is None or record.seq in self.claimed or not record.ok or record.is_read:
+            return None
+        return record if record.call != call.call and self.fate(record) is Fate.SAME else None
+
+    # --- about records -----------------------------------------------------------------------------------------
+
+    def unclaimed(self) -> list[Record]:
+        """Return the records that no call has, in order."""
+        return [record for record in self.records if record.seq not in self.claimed]
+
+    def fate(self, record: Record) -> Fate:
+        """What became of a record's site and frames in the candidate."""
+        if record.identity is None:
+            return Fate.GONE
+        if self.sources.history.revisions[record.revision].source == self.sources.candidate.revision:
+            return Fate.SAME
+        return self.sources.fates(record.revision, self.parts(record.identity).positions)
+
+    def vacated(self, record: Record) -> bool:
+        """Whether no call of the candidate can stand at a record's own identity with its payload any more."""
+        if record.identity is None:
+            return not record.superseded or record.superseded == self.revision
+        asked = self.made.get(record.identity)
+        if asked is not None:
+            return asked != record.call
+        if self.fate(record) is not Fate.SAME:
+            return True
+        return self._beyond(self.parts(record.identity))
+
+    def had(self, record: Record, place: str) -> bool:
+        """Whether the source of a record's own commit had a place."""
+        return self.sources.has_place(record.source, place)
+
+    def parts(self, identity: str) -> Identity:
+        """Return an identity's parts."""
+        found = self._parsed.get(identity)
+        if found is None:
+            found = self._parsed[identity] = ids.parse(identity)
+        return found
+
+    def _beyond(self, identity: Identity) -> bool:
+        """Whether an identity lies beyond the candidate's bounds or a fan-out's actual width."""
+        prefix = ""
+        for frame in identity.path:
+            position = self.sources.at(frame.position)
+            bound = position.bound if position is not None else None
+            if frame.kind == "loop":
+                if bound is not None and isinstance(frame.branch, int) and frame.branch >= bound:
+                    return True
+            elif frame.kind == "branch":
+                head = f"{prefix}{frame.position}" + (f":{frame.entry}" if frame.entry else "")
+                width = self.widths.get(head)
+                if isinstance(width, tuple):
+                    if frame.branch not in width:
+                        return True
+                elif isinstance(frame.branch, int):
+                    known = width if width is not None else bound
+                    if known is not None and frame.branch >= known:
+                        return True
+            elif bound is not None and frame.entry >= bound:
+                return True
+            prefix = f"{prefix}{frame}{ids.JOIN}"
+        last = self.sources.at(identity.site.position)
+        return last is not None and last.bound is not None and identity.site.entry >= last.bound
+
+    def _place(self, record: Record) -> str:
+        """Return a record's place, in the names of the candidate."""
+        if record.identity is not None:
+            return self.sources.renamed(record.revision, self.parts(record.identity).place)
+        return self.sources.renamed(record.source, self.parts(record.origin).place)
+
+    def _order(self, record: Record) -> tuple[int, int]:
+        return (0 if record.identity is not None else 1, record.seq)
+
+    def _declared(self, record: Record, call: Call) -> bool:
+        if self.relocation != "declared":
+            return True
+        old = self.parts(record.identity or record.origin).place
+        return self.moves.get(old) == call.place
+
+    def equal(self, call: Call) -> list[Record]:
+        """Return every record that is equal to a call, claimed or not."""
+        return self._index().get(call.call, [])
+
+    def equal_to(self, record: Record) -> list[Record]:
+        """Return every record that is equal to a record, itself too."""
+        return self._index().get(record.call, [])
+
+    def _index(self) -> dict[EqualKey, list[Record]]:
+        if self._equal is None:
+            self._equal = {}
+            for record in self.records:
+                self._equal.setdefault(record.call, []).append(record)
+        return self._equal
+
+    def _unclaimed(self, call: Call) -> list[Record]:
+        """Return the records that are equal to a call and that nobody has."""
+        return [record for record in self.equal(call) if record.seq not in self.claimed]

@@ -1,0 +1,76 @@
+"""The ledger: before a call at a new identity is sent, was an equal one paid for already? (DESIGN section 4)"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from addendum.identity import Identity
+from addendum.kernel.calls import Call
+from addendum.kernel.sources import Sources
+from addendum.records.history import Record
+from addendum.script.program import Program
+
+LedgerPolicy: TypeAlias = Literal["off", "warn", "deny", "auto"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A call that looks like one that was paid for. A *repeat* stands at a place that the record's source had, beyond
+    that source's bounds; a *look-alike* at a place that is new to it."""
+
+    kind: Literal["repeat", "look-alike"]
+    call: Call
+    record: Record
+    denied: bool
+
+
+def find(
+    call: Call,
+    equal: Iterable[Record],
+    sources: Sources,
+    *,
+    drive: int,
+    policy: LedgerPolicy,
+    side_effecting: bool,
+) -> Finding | None:
+    """Return the worst finding for a call among the records that are equal to it, None if there is none.
+
+    Only what an earlier attempt paid for counts. A place that the record's own source had, within that source's
+    bounds, is no finding; for a moved record its original source counts.
+    """
+    if policy == "off":
+        return None
+    worst: Finding | None = None
+    for record in equal:
+        if not record.ok or record.drive >= drive:
+            continue
+        program = sources.program(record.source)
+        if not sources.has_place(record.source, call.place):
+            kind: Literal["repeat", "look-alike"] = "look-alike"
+        elif within(call.parts, program):
+            continue
+        else:
+            kind = "repeat"
+        denied = policy == "deny" or (policy == "auto" and kind == "repeat" and side_effecting)
+        if worst is None or (kind == "repeat" and worst.kind == "look-alike"):
+            worst = Finding(kind, call, record, denied)
+        if kind == "repeat":
+            break
+    return worst
+
+
+def within(identity: Identity, program: Program) -> bool:
+    """Whether every number of an identity lies within a program's bounds; an unknown bound bounds nothing."""
+    for frame in (*identity.path, identity.site):
+        position = program.positions.get(frame.position)
+        bound = position.bound if position is not None else None
+        if bound is None:
+            continue
+        if frame.kind in ("loop", "branch"):
+            if isinstance(frame.branch, int) and frame.branch >= bound:
+                return False
+        elif frame.entry >= bound:
+            return False
+    return True

@@ -1,0 +1,305 @@
+"""The loop of DESIGN section 1, as a generator that yields what it needs and never waits.
+
+Whoever drives it answers each request; a run, a plan, a step by hand are the same loop with another driver:
+
+| request | the driver | answers with |
+| --- | --- | --- |
+| `Start` | opens the session and runs the script to quiescence | a `Turn` |
+| `HandOver` | hands one record's outcome over and runs on to quiescence | a `Turn` |
+| `Bind` | notes that records belong to other identities from here on | None |
+| `Settle` | decides on new calls, and sends those that may be sent | what is settled at once, a `Halt`, or `Held` |
+| `Wait` | waits until at least one call in flight is settled | those records in order; none if nothing can come |
+
+The rules that the loop keeps: results are handed over one at a time, and the script runs to quiescence in between;
+while any pending call has a record, the one with the lowest sequence number is handed over; calls are given to
+`Settle` only when none has. Recorded reads and race winners are settled before anything is sent.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from addendum import canon
+from addendum.errors import NotJson, StopKind
+from addendum.identity import JOIN
+from addendum.kernel.calls import Call, Handled
+from addendum.kernel.claims import Ambiguous, Claims
+from addendum.ports import Answer, End, FanOut, Issued, RaceEnded, Said, Served, Turn
+from addendum.records.history import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start the script."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """Hand a record's outcome to a call."""
+
+    call: Call
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """These calls claimed records of other identities (trace-proven)."""
+
+    claims: tuple[tuple[Call, Record], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """These calls have no record."""
+
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing can go on without an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The answer to `Settle` of a driver that sends nothing: the calls wait, and may still claim a record."""
+
+
+Request: TypeAlias = Start | HandOver | Bind | Settle | Wait
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """A stop: what was found at which call, and the way out. Nothing is sent after it."""
+
+    kind: StopKind
+    message: str
+    hint: str = ""
+    call: Call | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The script came to its end."""
+
+    end: End
+
+
+@dataclass(frozen=True, slots=True)
+class Halted:
+    """The run was stopped."""
+
+    halt: Halt
+
+
+@dataclass(frozen=True, slots=True)
+class Suspended:
+    """Every strand waits for a call that nobody is going to answer now."""
+
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Astray:
+    """The script asked for something else than what travelled ahead of it: start again without that."""
+
+    identity: str
+
+
+Result: TypeAlias = Finished | Halted | Suspended | Astray
+Reply: TypeAlias = "Turn | Sequence[Record] | Halt | Held | None"
+
+
+@dataclass(slots=True)
+class Loop:
+    """One execution of a script over a prefix. `notice` is told what the script said and what was handed over."""
+
+    claims: Claims
+    notice: Callable[[dict[str, Any]], None] = lambda event: None
+    max_payload: int = 1024 * 1024
+    handled: Handled = field(default_factory=Handled)
+    pending: dict[int, Call] = field(default_factory=dict)
+    handed: dict[int, str] = field(default_factory=dict)
+    """Records that were handed over in this execution: seq to identity."""
+    served: int = 0
+    """Records of earlier executions that were handed over, without recorded reads."""
+    calls: int = 0
+    _ready: list[tuple[int, int, Record]] = field(default_factory=list)
+    _unmatched: dict[int, Call] = field(default_factory=dict)
+    _fresh: dict[int, Call] = field(default_factory=dict)
+    _new: set[int] = field(default_factory=set)
+    _waiting: dict[str, Call] = field(default_factory=dict)
+
+    def run(self) -> Generator[Request, Reply, Result]:
+        """Yield requests until the script ends, is stopped, or waits for what can't come."""
+        turn = yield Start()
+        while True:
+            assert isinstance(turn, Turn)
+            astray = self._ingest(turn)
+            if astray is not None:
+                return astray
+            if turn.end is not None:
+                return Finished(turn.end)
+            while not self._ready:
+                claims = self._match()
+                if claims:
+                    yield Bind(claims)
+                    continue
+                settled = yield from self._settle()
+                if isinstance(settled, Halt):
+                    return Halted(settled)
+                if not settled:
+                    return Suspended(tuple(self.pending.values()))
+                self._arrive(settled)
+            turn = yield self._next()
+
+    def _settle(self) -> Generator[Request, Reply, Sequence[Record] | Halt]:
+        reads = tuple(call for call in self._fresh.values() if call.is_read)
+        calls = reads or tuple(self._fresh.values())
+        if calls:
+            for call in calls:
+                del self._fresh[call.number]
+            reply = yield Settle(calls)
+            if isinstance(reply, Halt):
+                return reply
+            if not isinstance(reply, Held):
+                for call in calls:
+                    self._unmatched.pop(call.number, None)
+                assert isinstance(reply, Sequence)
+                if reply:
+                    return reply
+            if reads and self._fresh:
+                return (yield from self._settle())
+        reply = yield Wait()
+        if isinstance(reply, Halt):
+            return reply
+        assert isinstance(reply, Sequence)
+        return reply
+
+    def _ingest(self, turn: Turn) -> Astray | None:
+        for event in turn.events:
+            match event:
+                case Issued():
+                    self._issued(event)
+                case Served():
+                    if not self._served(event):
+                        return Astray(event.identity)
+                case FanOut():
+                    self.claims.see_width(event.frame, event.branches)
+                case RaceEnded():
+                    self._race_ended(event)
+                case Said():
+                    self.notice({"event": event.kind, "text": event.text})
+        return None
+
+    def _issued(self, event: Issued) -> None:
+        call = self._call(event)
+        self.pending[call.number] = self._waiting[call.identity] = call
+        record = self._own(call)
+        if record is not None:
+            heapq.heappush(self._ready, (record.seq, call.number, record))
+        else:
+            self._unmatched[call.number] = self._fresh[call.number] = call
+
+    def _served(self, event: Served) -> bool:
+        call = self._call(event)
+        record = self._own(call)
+        if record is None:
+            return False
+        self._hand(call, record)
+        return True
+
+    def _call(self, event: Issued | Served) -> Call:
+        refused = ""
+        try:
+            data = canon.canonical(event.payload, max_bytes=self.max_payload)
+        except NotJson as error:
+            refused, data = str(error), b"null"
+        digest = canon.payload_digest(data, event.take)
+        number = event.call if isinstance(event, Issued) else 0
+        payload: Any = event.payload if not refused else None
+        call = Call(number, event.identity, event.capability, payload, data, digest, event.take, refused)
+        self.calls += not call.is_read
+        self.claims.see(call)
+        self.handled.called(call)
+        return call
+
+    def _own(self, call: Call) -> Record | None:
+        record = self.claims.own(call)
+        if record is not None:
+            self.claims.take(call, record)
+        return record
+
+    def _match(self) -> tuple[tuple[Call, Record], ...]:
+        """Let calls that have no record of their own claim a vacated one (rule 2)."""
+        found: list[tuple[Call, Record]] = []
+        for number, call in list(self._unmatched.items()):
+            record = self.claims.moved(call)
+            if record is None or isinstance(record, Ambiguous):
+                continue
+            self.claims.take(call, record)
+            found.append((call, record))
+            del self._unmatched[number]
+            self._fresh.pop(number, None)
+            heapq.heappush(self._ready, (record.seq, number, record))
+        return tuple(found)
+
+    def _arrive(self, records: Sequence[Record]) -> None:
+        """Calls in flight were settled."""
+        for record in records:
+            self._new.add(record.seq)
+            call = self._waiting.get(record.origin)
+            # A race's loser is finished and kept, but nobody waits for it any more.
+            if call is not None:
+                self.claims.claimed[record.seq] = call
+                heapq.heappush(self._ready, (record.seq, call.number, record))
+
+    def _next(self) -> HandOver:
+        _, number, record = heapq.heappop(self._ready)
+        call = self.pending.pop(number)
+        self._waiting.pop(call.identity, None)
+        self._unmatched.pop(number, None)
+        self._hand(call, record)
+        return HandOver(call, record)
+
+    def _hand(self, call: Call, record: Record) -> None:
+        self.handed[record.seq] = call.identity
+        if not record.ok:
+            self.handled.handed(record.seq, call.parts)
+        if record.is_read:
+            return
+        replayed = record.seq not in self._new
+        self.served += replayed
+        self.notice({
+            "event": "replayed" if replayed else "handed_over",
+            "identity": call.identity,
+            "capability": call.capability,
+            "seq": record.seq,
+            "ok": record.ok,
+        })
+
+    def _race_ended(self, event: RaceEnded) -> None:
+        """The losers' calls are nobody's: none is sent any more, none is handed over."""
+        winner = f"{event.frame}[{event.winner}]{JOIN}"
+        lost = [
+            number
+            for number, call in self.pending.items()
+            if call.identity.startswith(f"{event.frame}[") and not call.identity.startswith(winner)
+        ]
+        for number in lost:
+            self._waiting.pop(self.pending.pop(number).identity, None)
+            self._fresh.pop(number, None)
+            self._unmatched.pop(number, None)
+        gone = set(lost)
+        if gone:
+            self._ready = [entry for entry in self._ready if entry[1] not in gone]
+            heapq.heapify(self._ready)
+
+
+def answer(request: HandOver, outcome: Any) -> Answer:
+    """Return what a session is given for a request."""
+    return Answer(request.call.number, outcome)

@@ -1,0 +1,67 @@
+"""The loop with a driver that sends nothing: a candidate is replayed over P, and new work waits (DESIGN section 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from addendum.canon import Json
+from addendum.kernel.calls import Call
+from addendum.kernel.loop import Bind, Finished, Halt, HandOver, Held, Loop, Reply, Settle, Start, Suspended, Wait
+from addendum.ports import Answer, End, Session
+from addendum.records.history import Record
+from addendum.records.outcome import Outcome, Success
+
+_TRANSIENT = 1 << 60
+"""Sequence numbers of what a shadow makes up: a sleep that is over, a race's winner. Above every real one."""
+
+
+@dataclass(slots=True)
+class Shadow:
+    """What a candidate does over P. `frontier` are its new calls, in order; `end` is set if it came to its end."""
+
+    loop: Loop
+    frontier: tuple[Call, ...] = ()
+    end: End | None = None
+    moved: list[tuple[Call, Record]] = field(default_factory=list)
+    halt: Halt | None = None
+
+
+def shadow(loop: Loop, session: Session, outcome: Callable[[Record], Outcome]) -> Shadow:
+    """Replay a candidate. `outcome` reads a record's outcome. Raises what the session raises."""
+    found = Shadow(loop)
+    made_up: dict[int, Json] = {}
+    steps = loop.run()
+    reply: Reply = None
+    while True:
+        try:
+            request = steps.send(reply)
+        except StopIteration as stop:
+            match stop.value:
+                case Finished(end):
+                    found.end = end
+                case Suspended(calls):
+                    found.frontier = tuple(call for call in calls if not call.is_read)
+                case other:
+                    raise AssertionError(f"a shadow can't end as {other!r}") from None
+            return found
+        match request:
+            case Start():
+                reply = session.advance(None)
+            case HandOver(call, record):
+                known = Success(made_up[record.seq]) if record.seq in made_up else outcome(record)
+                reply = session.advance(Answer(call.number, known))
+            case Bind(claims):
+                found.moved.extend(claims)
+                reply = None
+            case Settle(calls):
+                reply = [_pretend(call, made_up) for call in calls if call.capability in ("ctx.race", "ctx.sleep")] or Held()
+            case Wait():
+                reply = []
+
+
+def _pretend(call: Call, made_up: dict[int, Json]) -> Record:
+    """Go on behind a sleep and a race: their answers don't depend on anything outside."""
+    seq = _TRANSIENT + len(made_up)
+    made_up[seq] = call.payload if call.capability == "ctx.race" else None
+    return Record(seq, call.identity, call.identity, call.capability, "", call.digest, True, 0, 0, 0, 0, 0)

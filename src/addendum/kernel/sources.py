@@ -1,0 +1,164 @@
+"""The programs of a run's revisions, and how a candidate compares with each of them (DESIGN section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from addendum import identity as ids
+from addendum.records.history import History
+from addendum.script.program import Position, Program
+
+
+class Fate(Enum):
+    """What became of a position of an older source in the candidate."""
+
+    SAME = "same"
+    CHANGED = "changed"
+    GONE = "gone"
+
+
+@dataclass(slots=True)
+class Sources:
+    """The candidate, beside the program of every revision that a record may refer to.
+
+    `load` returns the text of a revision's source by its digest. Programs are compiled when they are first asked for.
+    """
+
+    history: History
+    candidate: Program
+    load: Callable[[str], str]
+    compile: Callable[[str], Program]
+    candidate_args: str = ""
+    _programs: dict[str, Program] = field(default_factory=dict)
+    _fates: dict[tuple[str, str], Fate] = field(default_factory=dict)
+    _renames: dict[str, dict[str, str]] = field(default_factory=dict)
+    _by_fingerprint: dict[str, list[Position]] | None = None
+
+    def program(self, revision: int) -> Program:
+        """Return the program of a revision."""
+        source = self.history.revisions[revision].source
+        return self.by_digest(source)
+
+    def by_digest(self, source: str) -> Program:
+        """Return the program of a source by the source's digest."""
+        if source == self.candidate.revision:
+            return self.candidate
+        found = self._programs.get(source)
+        if found is None:
+            found = self._programs[source] = self.compile(self.load(source))
+        return found
+
+    def same(self, revision: int) -> bool:
+        """Whether a revision's source and args are the candidate's: then identities are exact."""
+        there = self.history.revisions[revision]
+        return there.source == self.candidate.revision and there.args_digest == self.candidate_args
+
+    def fate(self, revision: int, position: str) -> Fate:
+        """Compare one position of a revision's source with the candidate's of that name."""
+        source = self.history.revisions[revision].source
+        if source == self.candidate.revision:
+            return Fate.SAME
+        key = (source, position)
+        found = self._fates.get(key)
+        if found is None:
+            found = self._fates[key] = self._compare(self.by_digest(source), position)
+        return found
+
+    def _compare(self, old: Program, position: str) -> Fate:
+        now = self.candidate.positions.get(position)
+        if now is None:
+            return Fate.GONE
+        before = old.positions.get(position)
+        if before is None or before.fingerprint != now.fingerprint:
+            return Fate.CHANGED
+        return Fate.SAME
+
+    def fates(self, revision: int, positions: tuple[str, ...]) -> Fate:
+        """Return the worst fate of several positions: gone, else changed, else the same."""
+        if self.history.revisions[revision].source == self.candidate.revision:
+            return Fate.SAME
+        worst = Fate.SAME
+        for position in positions:
+            fate = self.fate(revision, position)
+            if fate is Fate.GONE:
+                return fate
+            if fate is Fate.CHANGED:
+                worst = fate
+        return worst
+
+    def renamed(self, revision: int, place: str) -> str:
+        """Return a place of a revision's source in the names of the candidate.
+
+        A function that is equal to a vanished one but for its name counts as that one (DESIGN section 5, rule 2).
+        """
+        source = self.history.revisions[revision].source
+        if source == self.candidate.revision:
+            return place
+        names = self._renames.get(source)
+        if names is None:
+            names = self._renames[source] = renames(self.by_digest(source), self.candidate)
+        if not names:
+            return place
+        return ids.JOIN.join(_rename(part, names) for part in place.split(ids.JOIN))
+
+    def has_place(self, revision: int, place: str) -> bool:
+        """Whether a revision's source has every position of a place (in the names of the candidate)."""
+        return has_place(self.program(revision), place, self._back(revision))
+
+    def _back(self, revision: int) -> dict[str, str]:
+        self.renamed(revision, "")
+        names = self._renames.get(self.history.revisions[revision].source, {})
+        return {new: old for old, new in names.items()}
+
+    def with_fingerprint(self, fingerprint: str) -> list[Position]:
+        """Return the candidate's positions that have a fingerprint."""
+        if self._by_fingerprint is None:
+            self._by_fingerprint = {}
+            for position in self.candidate.positions.values():
+                if position.fingerprint is not None:
+                    self._by_fingerprint.setdefault(position.fingerprint, []).append(position)
+        return self._by_fingerprint.get(fingerprint, [])
+
+    def at(self, position: str) -> Position | None:
+        """Return the candidate's position of a name."""
+        return self.candidate.positions.get(position)
+
+
+def renames(old: Program, new: Program) -> dict[str, str]:
+    """Return the functions that were only renamed: old qualified name to new one."""
+    gone = [name for name in old.functions if name not in new.functions]
+    come = [name for name in new.functions if name not in old.functions]
+    found: dict[str, str] = {}
+    for name in gone:
+        twins = [other for other in come if new.functions[other] == old.functions[name]]
+        peers = [other for other in gone if old.functions[other] == old.functions[name]]
+        if len(twins) == 1 and len(peers) == 1:
+            found[name] = twins[0]
+    return found
+
+
+def _rename(part: str, names: dict[str, str]) -> str:
+    """Rename the function in which a position stands, and the one that a call frame calls."""
+    function, slash, rest = part.partition("/")
+    head = names.get(function, function)
+    if rest and rest.endswith(")", 0, rest.rfind("#")) if "#" in rest else False:
+        block, _, last = rest.rpartition("/")
+        callee, _, ordinal = last.partition("()#")
+        for old, new in names.items():
+            if old.rsplit(".", 1)[-1].split("~", 1)[0] == callee:
+                last = f"{new.rsplit('.', 1)[-1].split('~', 1)[0]}()#{ordinal}"
+                break
+        rest = f"{block}/{last}" if block else last
+    return head + slash + rest
+
+
+def has_place(program: Program, place: str, back: dict[str, str]) -> bool:
+    """Whether a program has every position of a place, given the names to translate back to."""
+    for part in place.split(ids.JOIN):
+        if part in program.positions:
+            continue
+        if not back or _rename(part, back) not in program.positions:
+            return False
+    return True

@@ -1,0 +1,272 @@
+"""The plan: what a revision would do, before anything is paid (DESIGN section 6).
+
+A plan is a value: the gate's verdict, what is replayed, rebound, superseded and orphaned, and the frontier of new
+calls with their prices. `draw` makes it from a shadow replay; nothing here sends or writes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from addendum.authority.money import usd
+from addendum.canon import Digest, Json
+from addendum.gate import Counterexample, Verdict, judge
+from addendum.gate.judge import ambiguous, divergence
+from addendum.kernel.calls import Call
+from addendum.kernel.claims import Ambiguous
+from addendum.kernel.decide import Rule, unresolved
+from addendum.kernel.ledger import Finding
+from addendum.kernel.loop import Halt
+from addendum.kernel.shadow import Shadow
+from addendum.kernel.sources import Fate
+from addendum.ports import Raised, Returned
+from addendum.records.entries import Attempt
+from addendum.records.history import Record
+
+PlanStatus: TypeAlias = Literal["planned", "not_admitted", "stopped"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewCall:
+    """A call of the frontier: what it asks for, what it costs at most, and what the ledger says of it. Money in
+    nano-dollars. `supersedes` is the seq of the record whose new version it is."""
+
+    identity: str
+    capability: str
+    payload: Json
+    digest: Digest
+    price: int
+    finding: Finding | None = None
+    supersedes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A record that another identity claims. `proof`: `trace` (the shadow met it), `expression` (expected there)."""
+
+    record: int
+    capability: str
+    old: str
+    new: str
+    proof: Literal["trace", "expression"]
+    cost: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Plan:
+    """What a revision would do.
+
+    `at` is the run's journal (last seq and chain) that it was made from: it is applied to that one or not at all.
+    `verdict` is the gate's. `replayed` are (seq, identity) in the order of hand-over. `end` is how the script would end
+    if nothing new is called.
+    """
+
+    revision: Digest
+    args_digest: Digest
+    at: tuple[int, Digest]
+    verdict: Verdict = field(default_factory=Verdict)
+    replayed: list[tuple[int, str]] = field(default_factory=list)
+    moves: list[Move] = field(default_factory=list)
+    bindings: list[tuple[int, str]] = field(default_factory=list)
+    """Every record that another identity has claimed, recorded reads too: seq and the new identity."""
+    frontier: list[NewCall] = field(default_factory=list)
+    stop: Halt | None = None
+    end: Returned | Raised | None = None
+    left: dict[str, tuple[int | float, int | float]] = field(default_factory=dict)
+    saved: int = 0
+    """Nano-dollars that were paid for what is replayed."""
+
+    @property
+    def status(self) -> PlanStatus:
+        """`not_admitted` when the gate stops the candidate, `stopped` when a stop is found already, else `planned`."""
+        kinds = self.verdict.kinds
+        if kinds and kinds != ["divergence"]:
+            return "not_admitted"
+        return "stopped" if kinds or self.stop is not None else "planned"
+
+    @property
+    def gate(self) -> Literal["accepted", "stopped"]:
+        """The gate's verdict."""
+        return "accepted" if self.verdict.accepted else "stopped"
+
+    @property
+    def price(self) -> int:
+        """What the frontier costs at most, in nano-dollars."""
+        return sum(call.price for call in self.frontier)
+
+    @property
+    def rebound(self) -> list[Move]:
+        """The moves that are proven."""
+        return [move for move in self.moves if move.proof == "trace"]
+
+
+def draw(
+    shadow: Shadow,
+    rule: Rule,
+    plan: Plan,
+    dropped: Sequence[Record] = (),
+) -> Plan:
+    """Fill a plan from a finished shadow: judge what is left, and decide on each call of the frontier."""
+    claims = rule.claims
+    plan.end = shadow.end
+    plan.replayed = [(seq, at) for seq, at in shadow.loop.handed.items() if not _is_read(claims.sources.history.records, seq)]
+    records = claims.sources.history.records
+    plan.saved = sum(records[seq].cost for seq, _ in plan.replayed)
+    for call, record in shadow.moved:
+        plan.bindings.append((record.seq, call.identity))
+        if not record.is_read:
+            old = record.identity or record.origin
+            plan.moves.append(
+                Move(record=record.seq, capability=record.capability, old=old, new=call.identity, proof="trace", cost=record.cost)
+            )
+    for seq, identity in plan.replayed:
+        # A call that is written otherwise and asks for the same: its record is kept in the terms of the new source.
+        if records[seq].identity == identity and claims.fate(records[seq]) is not Fate.SAME:
+            plan.bindings.append((seq, identity))
+    plan.verdict = judge(claims, shadow.frontier, shadow.end is not None, rule.allowances, dropped)
+    for seq, place in plan.verdict.expected.items():
+        record = records[seq]
+        plan.moves.append(
+            Move(
+                record=seq,
+                capability=record.capability,
+                old=record.identity or record.origin,
+                new=place,
+                proof="expression",
+                cost=record.cost,
+            )
+        )
+    rule.expected = frozenset(plan.verdict.expected)
+    for call, record in shadow.moved:
+        found = claims.reachable(call) if record.ok and shadow.end is None else None
+        if found is not None:
+            _add(plan, ambiguous(claims, found))
+    for call in shadow.frontier:
+        _frontier(plan, rule, call)
+    _unreached(plan, rule.attempts.values(), shadow.frontier)
+    return plan
+
+
+def _is_read(records: Mapping[int, Record], seq: int) -> bool:
+    record = records.get(seq)
+    return record is None or record.is_read
+
+
+def _frontier(plan: Plan, rule: Rule, call: Call) -> None:
+    """Decide on one new call, and note it."""
+    claims = rule.claims
+    decision = rule.decide(call)
+    capability = rule.catalog.get(call.capability)
+    superseded = rule.superseding(call)
+    record = claims.diverges(call)
+    if record is not None and superseded is None:
+        _add(plan, divergence(claims, call, record))
+    elif isinstance(decision, Halt) and "ambiguous" in decision.facts:
+        found = claims.moved(call)
+        found = found if isinstance(found, Ambiguous) else claims.reachable(call) or claims.twin(call)
+        if found is not None:
+            _add(plan, ambiguous(claims, found))
+    elif isinstance(decision, Halt) and (plan.stop is None or decision.kind == "unresolved"):
+        if plan.stop is None or plan.stop.kind != "unresolved":
+            plan.stop = decision
+    plan.frontier.append(
+        NewCall(
+            identity=call.identity,
+            capability=call.capability,
+            payload=call.payload,
+            digest=call.digest,
+            price=capability.reserve if capability is not None else 0,
+            finding=rule.finding(call) if superseded is None else None,
+            supersedes=superseded.seq if superseded is not None else None,
+        )
+    )
+
+
+def _add(plan: Plan, example: Counterexample) -> None:
+    if not any(e.kind == example.kind and e.seqs == example.seqs and e.call == example.call for e in plan.verdict.counterexamples):
+        plan.verdict.counterexamples.append(example)
+
+
+def _unreached(plan: Plan, attempts: Sequence[Attempt] | Any, frontier: Sequence[Call]) -> None:
+    """While a side-effecting attempt is unresolved, no revision starts unless it reaches that very call unchanged."""
+    if plan.stop is not None and plan.stop.kind == "unresolved":
+        return
+    reached = {(call.identity, *call.call) for call in frontier}
+    for attempt in attempts:
+        if attempt.waits or attempt.effect in ("read", "idempotent"):
+            continue
+        if (attempt.identity, attempt.capability, attempt.digest) in reached:
+            continue
+        lost = Call(0, attempt.identity, attempt.capability, None, b"", attempt.digest)
+        halt = unresolved(lost, attempt)
+        plan.stop = Halt(
+            "unresolved",
+            f"The attempt of {attempt.capability} at {attempt.identity} was sent and has no result, "
+            "and this revision doesn't reach that very call unchanged.",
+            halt.hint,
+            None,
+            halt.facts,
+        )
+        return
+
+
+def to_json(plan: Plan) -> dict[str, Any]:
+    """Return a plan as JSON: the keys of a run's result, and the details beneath."""
+    stop = plan.stop
+    diverges = any(example.kind == "divergence" for example in plan.verdict.counterexamples)
+    kind = stop.kind if stop is not None else "divergence" if diverges and plan.status == "stopped" else None
+    return {
+        "status": plan.status,
+        "stop": kind if plan.status == "stopped" else None,
+        "gate": plan.gate,
+        "counterexamples": plan.verdict.kinds,
+        "dispatched": 0,
+        "replayed": len(plan.replayed),
+        "rebound": len(plan.rebound),
+        "superseded": sum(1 for call in plan.frontier if call.supersedes is not None),
+        "orphans": len(plan.verdict.orphans),
+        "repeats": sum(1 for call in plan.frontier if call.finding is not None),
+        "frontier": len(plan.frontier),
+        "price_usd": usd(plan.price),
+        "saved_usd": usd(plan.saved),
+        "message": stop.message if stop is not None else None,
+        "hint": stop.hint if stop is not None else None,
+        "revision": plan.revision,
+        "args_digest": plan.args_digest,
+        "at": {"seq": plan.at[0], "chain": plan.at[1]},
+        "details": {
+            "counterexamples": [example.to_json() for example in plan.verdict.counterexamples],
+            "replayed": [{"seq": seq, "identity": identity} for seq, identity in plan.replayed],
+            "moves": [
+                {"seq": m.record, "capability": m.capability, "from": m.old, "to": m.new, "proof": m.proof, "cost_usd": usd(m.cost)}
+                for m in plan.moves
+            ],
+            "orphans": [_record(record) for record in plan.verdict.orphans],
+            "possible_orphans": [_record(record) for record in plan.verdict.possible],
+            "frontier": [
+                {
+                    "identity": call.identity,
+                    "capability": call.capability,
+                    "payload": call.payload,
+                    "price_usd": usd(call.price),
+                    "supersedes": call.supersedes,
+                    "finding": None
+                    if call.finding is None
+                    else {"kind": call.finding.kind, "of": call.finding.record.origin, "denied": call.finding.denied},
+                }
+                for call in plan.frontier
+            ],
+            "left": {name: {"used": used, "max": most} for name, (used, most) in plan.left.items()},
+        },
+    }
+
+
+def _record(record: Record) -> dict[str, Any]:
+    return {
+        "seq": record.seq,
+        "identity": record.identity or record.origin,
+        "capability": record.capability,
+        "cost_usd": usd(record.cost),
+    }

@@ -1,0 +1,326 @@
+"""The things one can swap, as Protocols: what each promises, and nothing of how.
+
+Every backend of a port, and every double of it in `addendum.testing`, passes the port's suite in
+tests/conformance before anybody may use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+from addendum.canon import Digest, Json
+from addendum.records.outcome import Outcome
+from addendum.records.stored import Entry, Stored
+
+# --- store ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunHeader:
+    """What is known of a run without reading its journal. `created_at` is ISO text, UTC."""
+
+    run: str
+    name: str
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to drive a run, held by one process at a time. `token` fences: an append by a lease that another
+    process took over is refused."""
+
+    run: str
+    token: str
+
+
+class Store(Protocol):
+    """A durable, only-growing journal for each run, and content-addressed blobs.
+
+    All methods are synchronous and may be called from any thread, one at a time. Every failure of the backend leaves
+    as `StoreUnavailable` (nothing was written) or `StoreCorrupt` (what was read can't be what was written).
+    """
+
+    def create(self, header: RunHeader) -> None:
+        """Create an empty run. Raises `UsageError` if the name is taken."""
+
+    def header(self, run: str) -> RunHeader:
+        """Return a run's header. Raises `NotFound`."""
+
+    def runs(self) -> list[RunHeader]:
+        """Return all runs, oldest first."""
+
+    def acquire(self, run: str) -> Lease:
+        """Take the right to drive a run. Raises `RunBusy` while a live process holds it (naming it).
+
+        A dead holder's lease ends by itself: at once if the holder was a process of this machine that is gone,
+        else when it was not renewed for a minute."""
+
+    def renew(self, lease: Lease) -> None:
+        """Say that the holder lives. Raises `LeaseLost` if another one took over."""
+
+    def release(self, lease: Lease) -> None:
+        """Give the lease back. Never raises for a lease that is lost already."""
+
+    def append(
+        self,
+        run: str,
+        entries: Sequence[Entry],
+        *,
+        blobs: Mapping[Digest, bytes] | None = None,
+        lease: Lease | None = None,
+    ) -> list[Stored]:
+        """Append entries and put blobs in one transaction, durable on return; all of it or nothing.
+
+        With a lease, raises `LeaseLost` if it is no longer the run's. Without one, the entries are an operator's
+        (an answer, a cancellation) and go in between the driver's. Raises `NotFound` for an unknown run.
+        """
+
+    def entries(self, run: str, *, after: int = 0, upto: int | None = None) -> Iterator[Stored]:
+        """Yield a run's entries with `after < seq <= upto` in order of `seq`, without loading all of them at once."""
+
+    def head(self, run: str) -> tuple[int, Digest]:
+        """Return the last entry's `seq` and `chain`; (0, "") for an empty journal. Cheap: asked while waiting."""
+
+    def blob(self, digest: Digest) -> bytes:
+        """Return a blob. Raises `StoreCorrupt` if it is missing or its bytes have another digest."""
+
+    def close(self) -> None:
+        """Let go of the backend. A closed store raises `StoreUnavailable`."""
+
+
+# --- sandbox ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a script may use up in its sandbox, per session. Times in seconds, sizes in bytes."""
+
+    turn_seconds: float = 10.0
+    """Computing time between two answers of the host."""
+    total_seconds: float = 120.0
+    """Computing time in all."""
+    memory: int = 512 * 1024 * 1024
+    calls: int = 1_000_000
+    """How many calls, logs and fan-outs a script may announce."""
+    message: int = 8 * 1024 * 1024
+    """The largest single message of the sandbox."""
+    output: int = 1024 * 1024
+    """All text that a script logs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """The script made a call and waits for its answer. `call` numbers the session's calls.
+
+    `identity` is the text that the guest built (checked by the host before anything is believed), `capability` a
+    catalog name or `ctx.now`, `ctx.random`, `ctx.uuid`, `ctx.sleep`, `ctx.race`. `payload` is what the script
+    passed, not yet checked to be JSON; `take` as declared, 1 when not."""
+
+    call: int
+    identity: str
+    capability: str
+    payload: object
+    take: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """The script made a call that was answered from `ahead` without a turn; the host has to verify it."""
+
+    identity: str
+    capability: str
+    payload: object
+    take: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FanOut:
+    """A fan-out started. `frame` is its identity text without a branch (path > position[:entry]); `branches` its
+    width, or the names of a dag's nodes."""
+
+    frame: str
+    method: str
+    branches: int | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RaceEnded:
+    """A race has its winner: the other branches of `frame` are dead, their calls in flight are never answered."""
+
+    frame: str
+    winner: int
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The script logged a text, or named a phase."""
+
+    kind: Literal["log", "phase"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The script came to its end with a value (not yet checked to be JSON)."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The script ended with an exception that it didn't catch.
+
+    `type` is the exception's class name, `code` and `identity` are set for a `CapabilityError` (identity "" if the
+    script raised its own); `frames` are (line in the user's source, function name), outermost first."""
+
+    type: str
+    message: str
+    code: str | None = None
+    identity: str = ""
+    frames: tuple[tuple[int, str], ...] = ()
+
+
+Event: TypeAlias = Issued | Served | FanOut | RaceEnded | Said
+End: TypeAlias = Returned | Raised
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What the script did until every strand waits for an answer: events in order, and the end if it came."""
+
+    events: tuple[Event, ...]
+    end: End | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A call's outcome, handed over."""
+
+    call: int
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A settled call that the main strand is going to make, so that it needn't cross the boundary for it."""
+
+    identity: str
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """What a sandbox runs: the host's annotation of a source that the checker passed.
+
+    `line_map[n - 1]` is the source line of the annotated text's line n. `positions` are the position texts that
+    the annotation contains: the whitelist that every message is bound to."""
+
+    annotated: str
+    line_map: tuple[int, ...]
+    positions: frozenset[str]
+    source: str = ""
+
+
+class Session(Protocol):
+    """One execution of a script, from its start to its end or until the host lets go of it.
+
+    The script runs only inside `advance`. Not thread-safe; one thread at a time, any thread.
+    """
+
+    def advance(self, answer: Answer | None, ahead: Sequence[Known] = ()) -> Turn:
+        """Start the script (first call, `answer` None) or hand one outcome over, and run it to quiescence.
+
+        `ahead` are settled calls of the main strand in their order; the guest answers them itself as long as the
+        main strand (an identity without a branch frame) asks for them, and reports them as `Served`. Those that it
+        didn't use stay known. Raises `LimitExceeded`, `SandboxCrashed`, `ProtocolViolation`; after any of them, and
+        after a turn with an end, the session is over.
+        """
+
+    def close(self) -> None:
+        """Let go of the script, wherever it is: it never runs again, nothing of it is left behind."""
+
+
+class Sandbox(Protocol):
+    """A place where a script can't touch anything."""
+
+    name: str
+
+    def open(self, script: Script, args: Json, *, limits: Limits, nonce: str) -> Session:
+        """Prepare a session. Raises `SandboxMissing` when the backend isn't there or can't confine."""
+
+    def close(self) -> None:
+        """End idle workers."""
+
+
+# --- providers --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One dispatch. `key` is the idempotency key: it never stands for another attempt."""
+
+    capability: str
+    payload: Json
+    key: str
+    run: str
+    identity: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a provider reports beside a result. Money in nano-dollars (10^-9 US dollars), None when it said nothing
+    and the catalog's price counts."""
+
+    cost: int | None = None
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A provider's answer: a value (not yet checked to be JSON) and what it reports."""
+
+    value: object
+    usage: Usage = field(default_factory=Usage)
+
+
+class Provider(Protocol):
+    """Whoever does the work of capabilities."""
+
+    async def dispatch(self, request: Request) -> Reply:
+        """Do the work. Raises `CapabilityError` for a failure that is certain, `UnknownOutcome` when it can't tell;
+        any other exception counts as a `provider_error`."""
+
+    async def lookup(self, capability: str, key: str) -> Reply | None:
+        """Return what became of an earlier dispatch, None if the provider can't say. Never has an effect."""
+
+
+# --- clock, observer --------------------------------------------------------------------------------------------
+
+
+class Clock(Protocol):
+    """Time and entropy: the only source of both."""
+
+    def now(self) -> float:
+        """Return seconds since 1970, UTC."""
+
+    def monotonic(self) -> float:
+        """Return seconds that only grow."""
+
+    def random(self) -> float:
+        """Return a float in [0, 1)."""
+
+    def token(self) -> str:
+        """Return 32 hexadecimal digits that nobody can guess."""
+
+
+class Observer(Protocol):
+    """Whoever watches a run. What it does can't change the run; an exception in it is dropped."""
+
+    def __call__(self, event: Mapping[str, Json]) -> None:
+        """Take one event; see the manual page on events for the shapes."""
+
+
+Observers: TypeAlias = Iterable[Observer]

@@ -1,0 +1,1 @@
+"""Providers: whoever does the work of capabilities."""

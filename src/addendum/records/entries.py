@@ -1,0 +1,238 @@
+"""The entries of a run's journal as values, and how they are written (DESIGN section 4).
+
+One journal per run, append-only, in order of `seq`. Every view of a run (what is committed, what is unresolved,
+what it cost, how it ended) is a fold over these entries (`addendum.records.history`); nothing else is stored.
+
+| kind | says |
+| --- | --- |
+| `revision` | a source with its args became the run's current one, with its declared moves and drops |
+| `grant` | the authority from here on |
+| `drive` | a process begins to drive the run |
+| `attempt` | a call is about to be sent: durable before it is |
+| `retry` | that attempt failed for certain and the host tries again |
+| `record` | a call is settled: result or failure, what it cost |
+| `rebind` | a record has another identity from here on |
+| `abandon` | an unresolved attempt was declared void, by whom and why |
+| `answer` | a person answered an open approval while another process drove the run |
+| `cancel` | an operator asked for the end of the run |
+| `end` | a drive ended, and how |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+from addendum.canon import Digest, Json
+from addendum.records.outcome import Failure, Outcome, Success
+
+Body: TypeAlias = Mapping[str, Any]
+Proof: TypeAlias = Literal["trace", "expression", "declared", "same_place"]
+Effect: TypeAlias = Literal["read", "idempotent", "paid", "side_effect", "irreversible"]
+Status: TypeAlias = Literal["completed", "failed", "stopped", "paused", "waiting", "cancelled"]
+
+INLINE: Final = 4096
+"""Values up to this many bytes of JSON stand in the entry itself; larger ones are a blob, by reference."""
+
+READS: Final = ("ctx.now", "ctx.random", "ctx.uuid", "ctx.sleep", "ctx.race")
+"""Capabilities of the context itself: recorded reads, and the winner of a race. They cost nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A JSON value, inline or as a reference to a blob of its canonical bytes. `size` is in bytes."""
+
+    size: int
+    value: Json = None
+    blob: Digest | None = None
+
+    def body(self) -> dict[str, Json]:
+        """Return the reference as it stands in an entry."""
+        return {"size": self.size, "value": self.value} if self.blob is None else {"size": self.size, "blob": self.blob}
+
+
+def ref(body: Body) -> Ref:
+    """Read a reference from an entry."""
+    return Ref(body["size"], body.get("value"), body.get("blob"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """A source and its args. `number` counts from 1; `source` is the SHA-256 of its UTF-8 bytes, a blob."""
+
+    number: int
+    source: Digest
+    args: Ref
+    args_digest: Digest
+    moves: Mapping[str, str] = field(default_factory=dict)
+    drops: tuple[str, ...] = ()
+
+    def body(self) -> dict[str, Json]:
+        """Return the entry's body."""
+        return {
+            "number": self.number,
+            "source": self.source,
+            "args": self.args.body(),
+            "args_digest": self.args_digest,
+            "moves": dict(self.moves),
+            "drops": list(self.drops),
+        }
+
+
+def revision(body: Body) -> Revision:
+    """Read a `revision` entry."""
+    return Revision(
+        number=body["number"],
+        source=body["source"],
+        args=ref(body["args"]),
+        args_digest=body["args_digest"],
+        moves=dict(body["moves"]),
+        drops=tuple(body["drops"]),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """A call that is about to be sent. `number` counts the run's attempts and is never used again; `key` is the
+    idempotency key derived from run, identity, digest and number. `waits`: a person answers it."""
+
+    seq: int = 0
+    number: int
+    identity: str
+    capability: str
+    effect: Effect
+    fingerprint: str
+    digest: Digest
+    take: int
+    key: str
+    payload: Ref
+    revision: int
+    drive: int
+    hold: int
+    at: float
+    waits: bool = False
+    supersedes: int | None = None
+
+    def body(self) -> dict[str, Json]:
+        """Return the entry's body."""
+        body: dict[str, Json] = {
+            "number": self.number,
+            "identity": self.identity,
+            "capability": self.capability,
+            "effect": self.effect,
+            "fingerprint": self.fingerprint,
+            "digest": self.digest,
+            "take": self.take,
+            "key": self.key,
+            "payload": self.payload.body(),
+            "revision": self.revision,
+            "drive": self.drive,
+            "hold": self.hold,
+            "at": round(self.at, 3),
+        }
+        if self.waits:
+            body["waits"] = True
+        if self.supersedes is not None:
+            body["supersedes"] = self.supersedes
+        return body
+
+
+def attempt(seq: int, body: Body) -> Attempt:
+    """Read an `attempt` entry."""
+    return Attempt(
+        seq=seq,
+        number=body["number"],
+        identity=body["identity"],
+        capability=body["capability"],
+        effect=body["effect"],
+        fingerprint=body["fingerprint"],
+        digest=body["digest"],
+        take=body["take"],
+        key=body["key"],
+        payload=ref(body["payload"]),
+        revision=body["revision"],
+        drive=body["drive"],
+        hold=body["hold"],
+        at=body["at"],
+        waits=body.get("waits", False),
+        supersedes=body.get("supersedes"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """A record about to be written: a call's outcome. `attempt` is the seq of its attempt, 0 for a recorded read and
+    for a call that was refused before it was sent; `cost` in nano-dollars; `seconds` is the provider's time."""
+
+    identity: str
+    capability: str
+    fingerprint: str
+    digest: Digest
+    outcome: Success | Failure
+    result: Ref | None
+    revision: int
+    drive: int
+    attempt: int = 0
+    cost: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    supersedes: int | None = None
+    by: str = ""
+
+    def body(self) -> dict[str, Json]:
+        """Return the entry's body."""
+        body: dict[str, Json] = {
+            "identity": self.identity,
+            "capability": self.capability,
+            "fingerprint": self.fingerprint,
+            "digest": self.digest,
+            "revision": self.revision,
+            "drive": self.drive,
+            "attempt": self.attempt,
+            "cost": self.cost,
+        }
+        if isinstance(self.outcome, Failure):
+            body["failure"] = {
+                "code": self.outcome.code,
+                "message": self.outcome.message,
+                "retryable": self.outcome.retryable,
+            }
+        if self.result is not None:
+            body["result"] = self.result.body()
+        if self.tokens:
+            body["tokens"] = self.tokens
+        if self.seconds:
+            body["seconds"] = round(self.seconds, 4)
+        if self.supersedes is not None:
+            body["supersedes"] = self.supersedes
+        if self.by:
+            body["by"] = self.by
+        return body
+
+
+def failure(body: Body, identity: str) -> Failure | None:
+    """Read the failure of a `record` entry, None if the call succeeded."""
+    found = body.get("failure")
+    if found is None:
+        return None
+    return Failure(found["code"], found["message"], found["retryable"], identity)
+
+
+__all__ = [
+    "INLINE",
+    "READS",
+    "Attempt",
+    "Body",
+    "Effect",
+    "Outcome",
+    "Proof",
+    "Ref",
+    "Revision",
+    "Settled",
+    "Status",
+    "attempt",
+    "failure",
+    "ref",
+    "revision",
+]

@@ -1,0 +1,260 @@
+"""The fold of a run's journal: the committed prefix P, and all that is open (DESIGN sections 1 and 4).
+
+`History` is grown by `take(entry)`, one entry at a time, by whoever drives the run and by whoever looks at it:
+there is one fold, and every view is derived from it. It holds no results: a record knows its `seq`, and the
+result is read from the store when it is handed over, so that 100,000 records are cheap.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from addendum.canon import Digest, Json
+from addendum.records import entries
+from addendum.records.entries import READS, Attempt, Revision
+from addendum.records.stored import Stored
+
+
+@dataclass(slots=True, eq=False)
+class Record:
+    """A settled call in the prefix.
+
+    `identity` is where it stands now (None: a revision left it without one), in the terms of the source of revision
+    `revision`; `origin` and `source` are those of its own commit. `superseded` is the revision in which a new version
+    took its identity, 0 if none did. Results are in the store, under `seq`.
+    """
+
+    seq: int
+    identity: str | None
+    origin: str
+    capability: str
+    fingerprint: str
+    digest: Digest
+    ok: bool
+    cost: int
+    revision: int
+    source: int
+    attempt: int
+    drive: int
+    superseded: int = 0
+    moved: bool = False
+
+    @property
+    def call(self) -> tuple[str, Digest]:
+        """Capability and digest: two calls are *equal* when these are (DESIGN section 3)."""
+        return (self.capability, self.digest)
+
+    @property
+    def is_read(self) -> bool:
+        """A recorded read or a race's winner: it costs nothing and stops nothing."""
+        return self.capability in READS
+
+
+@dataclass(slots=True)
+class Totals:
+    """What one capability used up in all attempts of a run. Money in nano-dollars, times in seconds, sizes in bytes."""
+
+    calls: int = 0
+    succeeded: int = 0
+    cost: int = 0
+    tokens: int = 0
+    bytes_out: int = 0
+    bytes_in: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a drive ended."""
+
+    seq: int
+    drive: int
+    status: str
+    body: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class History:
+    """Everything that follows from a run's journal up to `seq`."""
+
+    seq: int = 0
+    chain: Digest = ""
+    revisions: dict[int, Revision] = field(default_factory=dict)
+    records: dict[int, Record] = field(default_factory=dict)
+    prefix: dict[str, Record] = field(default_factory=dict)
+    attempts: dict[int, Attempt] = field(default_factory=dict)
+    """Attempts without an end, by seq: in flight, waiting for a person, or unresolved."""
+    answers: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    """Answers of people to open attempts that no record holds yet, by the attempt's seq."""
+    attempted: int = 0
+    drives: int = 0
+    driving: bool = False
+    revision: int = 0
+    grant: Mapping[str, Json] | None = None
+    policy: Mapping[str, Json] = field(default_factory=dict)
+    cancelled: bool = False
+    open_failures: set[int] = field(default_factory=set)
+    totals: dict[str, Totals] = field(default_factory=dict)
+    recent: deque[tuple[float, str, int]] = field(default_factory=lambda: deque(maxlen=20_000))
+    """The last dispatches: when, capability, cost held. For limits in a time window."""
+    seconds: float = 0.0
+    rebinds: int = 0
+    ended: Ended | None = None
+
+    def take(self, stored: Stored) -> None:
+        """Fold one more entry in. Entries must come in order of `seq`."""
+        handler = _FOLD.get(stored.kind)
+        if handler is not None:
+            handler(self, stored.seq, stored.body)
+        self.seq = stored.seq
+        self.chain = stored.chain
+
+    def take_all(self, stored: Iterable[Stored]) -> History:
+        """Fold entries in, and return the history itself."""
+        for entry in stored:
+            self.take(entry)
+        return self
+
+    @property
+    def current(self) -> Revision:
+        """The run's current revision."""
+        return self.revisions[self.revision]
+
+    @property
+    def committed(self) -> int:
+        """How many identities have a result."""
+        return sum(1 for record in self.prefix.values() if record.ok and not record.is_read)
+
+    def usage(self, capability: str) -> Totals:
+        """Return the totals of one capability, for adding to them."""
+        found = self.totals.get(capability)
+        if found is None:
+            found = self.totals[capability] = Totals()
+        return found
+
+    def bind(self, record: Record, identity: str, revision: int) -> None:
+        """Let a record stand at an identity; whichever stood there is left without one."""
+        if record.identity is not None and self.prefix.get(record.identity) is record:
+            del self.prefix[record.identity]
+        there = self.prefix.get(identity)
+        if there is not None and there is not record:
+            there.identity = None
+        self.prefix[identity] = record
+        record.identity = identity
+        record.revision = revision
+
+    # --- the fold, one method a kind ---------------------------------------------------------------------------
+
+    def _revision(self, seq: int, body: Mapping[str, Any]) -> None:
+        found = entries.revision(body)
+        self.revisions[found.number] = found
+        self.revision = found.number
+
+    def _grant(self, seq: int, body: Mapping[str, Any]) -> None:
+        self.grant = body["grant"]
+
+    def _drive(self, seq: int, body: Mapping[str, Any]) -> None:
+        self.drives = body["drive"]
+        self.policy = body["policy"]
+        self.driving = True
+        self.cancelled = False
+
+    def _attempt(self, seq: int, body: Mapping[str, Any]) -> None:
+        found = entries.attempt(seq, body)
+        self.attempts[seq] = found
+        self.attempted = found.number
+        usage = self.usage(found.capability)
+        usage.calls += 1
+        usage.bytes_out += found.payload.size
+        self.recent.append((found.at, found.capability, found.hold))
+
+    def _retry(self, seq: int, body: Mapping[str, Any]) -> None:
+        found = self.attempts.pop(body["attempt"])
+        usage = self.usage(found.capability)
+        usage.cost += body["cost"]
+        usage.seconds += body.get("seconds", 0.0)
+
+    def _record(self, seq: int, body: Mapping[str, Any]) -> None:
+        self.attempts.pop(body["attempt"], None)
+        self.answers.pop(body["attempt"], None)
+        identity = body["identity"]
+        record = Record(
+            seq,
+            None,
+            identity,
+            sys.intern(body["capability"]),
+            sys.intern(body["fingerprint"]),
+            body["digest"],
+            "failure" not in body,
+            body["cost"],
+            body["revision"],
+            body["revision"],
+            body["attempt"],
+            body["drive"],
+        )
+        self.records[seq] = record
+        there = self.prefix.get(identity)
+        if there is not None:
+            there.identity = None
+            self.open_failures.discard(there.seq)
+            if body.get("supersedes") is not None:
+                there.superseded = body["revision"]
+        self.prefix[identity] = record
+        record.identity = identity
+        if not record.is_read:
+            usage = self.usage(record.capability)
+            usage.succeeded += record.ok
+            usage.cost += record.cost
+            usage.tokens += body.get("tokens", 0)
+            usage.bytes_in += body["result"]["size"] if "result" in body else 0
+            usage.seconds += body.get("seconds", 0.0)
+
+    def _rebind(self, seq: int, body: Mapping[str, Any]) -> None:
+        record = self.records[body["record"]]
+        self.bind(record, body["identity"], body["revision"])
+        record.moved = True
+        self.rebinds += 1
+
+    def _abandon(self, seq: int, body: Mapping[str, Any]) -> None:
+        self.attempts.pop(body["attempt"], None)
+        self.answers.pop(body["attempt"], None)
+
+    def _answer(self, seq: int, body: Mapping[str, Any]) -> None:
+        if body["attempt"] in self.attempts:
+            self.answers[body["attempt"]] = body
+
+    def _cancel(self, seq: int, body: Mapping[str, Any]) -> None:
+        self.cancelled = True
+
+    def _end(self, seq: int, body: Mapping[str, Any]) -> None:
+        self.ended = Ended(seq, body["drive"], body["status"], body)
+        self.driving = False
+        self.seconds += body.get("seconds", 0.0)
+        if body["status"] == "failed":
+            self.open_failures = set(body["open"])
+        elif body["status"] == "completed":
+            self.open_failures = set()
+
+
+_FOLD = {
+    "revision": History._revision,
+    "grant": History._grant,
+    "drive": History._drive,
+    "attempt": History._attempt,
+    "retry": History._retry,
+    "record": History._record,
+    "rebind": History._rebind,
+    "abandon": History._abandon,
+    "answer": History._answer,
+    "cancel": History._cancel,
+    "end": History._end,
+}
+
+
+def fold(stored: Iterable[Stored]) -> History:
+    """Return the history of a whole journal."""
+    return History().take_all(stored)

@@ -1,0 +1,29 @@
+"""An entry of a run's journal, as it is appended and as the store keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from addendum.canon import Digest
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is to be appended to a run's journal: a kind and a JSON object."""
+
+    kind: str
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An entry as the store keeps it: `seq` counts from 1 without a gap in its run, `chain` is the hash chain's
+    value at this entry: SHA-256 over the previous entry's chain (64 hex digits; "" before the first), a newline, the
+    kind, a newline, and the canonical bytes of the body."""
+
+    seq: int
+    kind: str
+    body: Mapping[str, Any]
+    chain: Digest

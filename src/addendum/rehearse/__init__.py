@@ -1,0 +1,1 @@
+"""Rehearsing: whole episodes against the production parts, before any money moves (cases/README.md)."""

@@ -1,0 +1,61 @@
+"""Admission of a source: the checker's rules, and the worst case against the grant, before anything starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from addendum.authority.catalog import Catalog
+from addendum.authority.envelope import Excess, excesses
+from addendum.authority.grant import Grant
+from addendum.script.checker import check
+from addendum.script.program import Program, compile_program
+from addendum.script.report import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """The checker's report, and the limits that the worst case is above. `program` is None unless admitted."""
+
+    report: Report
+    excesses: tuple[Excess, ...]
+    program: Program | None
+
+    @property
+    def admitted(self) -> bool:
+        """Whether the source may start."""
+        return self.program is not None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report and the excesses as JSON."""
+        return {**self.report.to_json(), "excesses": [excess.to_json() for excess in self.excesses]}
+
+    @property
+    def message(self) -> str:
+        """Say in a sentence or two why the source isn't admitted."""
+        errors = [violation for violation in self.report.violations if violation.severity == "error"]
+        if errors:
+            first = errors[0]
+            more = f" ({len(errors) - 1} more)" if len(errors) > 1 else ""
+            return f"Line {first.line}: {first.rule} {first.message}{more}"
+        return " ".join(str(excess) for excess in self.excesses)
+
+    @property
+    def hint(self) -> str:
+        """Say what to do about it."""
+        errors = [violation for violation in self.report.violations if violation.severity == "error"]
+        if errors:
+            return errors[0].fix
+        return "Raise the limit, lower the script's bounds, or set worst_case = \"at_run_time\" in the grant." if self.excesses else ""
+
+
+def admit(source: str, catalog: Catalog, grant: Grant) -> Admission:
+    """Check a source against the rules and a grant. Never runs it."""
+    granted = frozenset(name for name in grant.capabilities if name in catalog)
+    report = check(source, granted=granted)
+    if not report.ok:
+        return Admission(report, (), None)
+    found = excesses(report.facts.worst_case, catalog, grant)
+    if found:
+        return Admission(report, found, None)
+    return Admission(report, (), compile_program(source))

@@ -1,0 +1,37 @@
+"""What every use case works with: the ports, the catalog and the settings, put together by `addendum.wiring`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from addendum.authority.catalog import MAX_PAYLOAD, MAX_RESULT, Catalog
+from addendum.authority.grant import Grant
+from addendum.broker.settle import BACKOFF
+from addendum.canon import Json
+from addendum.ports import Clock, Limits, Provider, Sandbox, Store
+
+
+def _nobody(event: Mapping[str, Json]) -> None:
+    """Watch nothing."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Context:
+    """`grant` is the one that a run gets when none is given. `loop` is the event loop that providers run on; None for an
+    own one. `limits` are the sandbox's; `backoff` is the pause before a first retry, in seconds."""
+
+    store: Store
+    sandbox: Sandbox
+    provider: Provider
+    catalog: Catalog
+    clock: Clock
+    grant: Grant
+    observer: Callable[[Mapping[str, Json]], None] = _nobody
+    loop: asyncio.AbstractEventLoop | None = None
+    limits: Limits = field(default_factory=Limits)
+    backoff: float = BACKOFF
+    max_payload: int = MAX_PAYLOAD
+    max_result: int = MAX_RESULT
+    operator: str = "operator"

@@ -1,0 +1,226 @@
+"""One attempt at a run: from the history to an end that is written down."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+from addendum import canon
+from addendum.authority.accounts import Accounts
+from addendum.authority.grant import from_json
+from addendum.broker.dispatch import Dispatcher
+from addendum.broker.drive import Drive, Ending
+from addendum.broker.feed import Feed, main_strand
+from addendum.broker.journal import Journal
+from addendum.broker.reconcile import ask_providers, commit_answers
+from addendum.broker.settle import Settler
+from addendum.canon import Digest, Json
+from addendum.errors import StoreError
+from addendum.kernel.calls import Call
+from addendum.kernel.decide import Rule
+from addendum.kernel.loop import Loop
+from addendum.kernel.sources import Fate
+from addendum.ports import Session
+from addendum.records.stored import Entry
+from addendum.runs.context import Context
+from addendum.runs.prepare import Scene, script
+from addendum.runs.result import StepResult
+
+
+@dataclass(slots=True)
+class Attempt:
+    """An attempt that is about to be driven. `how` is run, resume or revise; `expected` are expression-matched records."""
+
+    context: Context
+    scene: Scene
+    how: str
+    args: Json
+    expected: frozenset[int] = frozenset()
+    rebound: int = 0
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> StepResult:
+        """Drive the run, and write how it ended."""
+        journal = self.scene.journal
+        dispatcher = Dispatcher(self.context.provider, self.context.loop)
+        try:
+            ask_providers(journal, self.context.catalog, dispatcher)
+            commit_answers(journal)
+            number = journal.history.drives + 1
+            journal.append(Entry("drive", self._begin(number)))
+            drive = self._drive(number, dispatcher)
+            ending = drive.run()
+            return self._end(drive, ending, number)
+        finally:
+            dispatcher.close()
+
+    def _begin(self, number: int) -> dict[str, Any]:
+        allowances = self.scene.allowances
+        supersede = allowances.supersede if isinstance(allowances.supersede, bool) else sorted(allowances.supersede)
+        return {
+            "drive": number,
+            "revision": self.scene.journal.history.revision,
+            "how": self.how,
+            "policy": self.scene.policy.to_json(),
+            "retry": allowances.retry,
+            "supersede": supersede,
+            "catalog": self.context.catalog.digest,
+            "sandbox": self.context.sandbox.name,
+            "at": round(self.context.clock.now(), 3),
+        }
+
+    def _drive(self, number: int, dispatcher: Dispatcher) -> Drive:
+        scene, context = self.scene, self.context
+        journal = scene.journal
+        revision = journal.history.revision
+
+        def loop() -> Loop:
+            return Loop(scene.claims(revision), self._notice, context.max_payload)
+
+        def session() -> Session:
+            return context.sandbox.open(
+                script(scene.program), canon.freeze(self.args), limits=context.limits, nonce=context.clock.token()
+            )
+
+        def fingerprint(call: Call) -> str:
+            position = scene.program.positions.get(call.parts.site.position)
+            return position.fingerprint or "" if position is not None else ""
+
+        def feed(started: Loop) -> Feed | None:
+            return Feed(journal, main_strand(started.claims.prefix.values()))
+
+        grant = from_json(journal.history.grant or {})
+        first = scene.claims(revision)
+        settler = Settler(
+            journal=journal,
+            rule=Rule(
+                claims=first,
+                catalog=context.catalog,
+                grant=grant,
+                policy=scene.policy,
+                allowances=scene.allowances,
+                drive=number,
+                attempts=dict(journal.history.attempts),
+                expected=self.expected,
+            ),
+            accounts=Accounts.of(grant, journal.history),
+            dispatcher=dispatcher,
+            clock=context.clock,
+            notice=self._notice,
+            revision=revision,
+            drive=number,
+            fingerprint=fingerprint,
+            backoff=context.backoff,
+        )
+        drive = Drive(
+            settler=settler,
+            open_session=session,
+            new_loop=loop,
+            new_feed=feed,
+            max_result=context.max_result,
+            stop_requested=self.stop,
+        )
+        settler.rule.claims = drive.loop.claims
+        return drive
+
+    def _notice(self, event: dict[str, Any]) -> None:
+        try:
+            self.context.observer({"run": self.scene.journal.run, **event})
+        except Exception:  # noqa: BLE001 - whoever watches can't change the run
+            return
+
+    def _end(self, drive: Drive, ending: Ending, number: int) -> StepResult:
+        journal, settler = self.scene.journal, drive.settler
+        claims = drive.loop.claims
+        orphans = [
+            record
+            for record in self.scene.start
+            if record.seq not in claims.claimed and record.seq not in settler.superseded
+        ] if ending.status == "completed" else []
+        if orphans and self.scene.policy.orphans == "stop":
+            ending = Ending(
+                "stopped",
+                "orphans",
+                message=f"The revision leaves {len(orphans)} committed {'calls' if len(orphans) > 1 else 'call'} unused.",
+                hint="Use them, or accept that with --policy orphans=warn.",
+                value=ending.value,
+                where=ending.where,
+            )
+        blobs: dict[Digest, bytes] = {}
+        body: dict[str, Any] = {
+            "drive": number,
+            "status": ending.status,
+            "stop": ending.stop,
+            "error": ending.error,
+            "message": ending.message,
+            "hint": ending.hint,
+            "where": canon.freeze(ending.where),
+            "open": drive.loop.handled.open if ending.status == "failed" else [],
+            "orphans": [record.seq for record in orphans],
+            "seconds": round(settler.accounts.elapsed, 4),
+            "at": round(self.context.clock.now(), 3),
+            "counts": self._counts(drive, len(orphans)),
+        }
+        if ending.status == "completed":
+            result, blobs = drive.result_ref(ending.value)
+            body["result"] = result.body()
+        try:
+            journal.append(*_anchors(drive, journal.history.revision), Entry("end", body), blobs=blobs)
+        except StoreError as error:
+            if ending.stop != "store_unavailable":
+                ending = Ending("stopped", "store_unavailable", None, error.message, error.hint, where=ending.where)
+        return self._result(drive, ending, body, orphans)
+
+    def _counts(self, drive: Drive, orphans: int) -> dict[str, int]:
+        tally = drive.settler.tally
+        return {
+            "dispatched": tally.dispatched,
+            "executed": tally.executed,
+            "replayed": drive.loop.served,
+            "rebound": self.rebound + drive.rebound,
+            "superseded": tally.superseded,
+            "repeats": tally.repeats,
+            "orphans": orphans,
+            "cost": tally.cost,
+        }
+
+    def _result(self, drive: Drive, ending: Ending, body: dict[str, Any], orphans: list[Any]) -> StepResult:
+        history = self.scene.journal.history
+        found = StepResult(
+            run=self.scene.journal.run,
+            status=ending.status,
+            stop=ending.stop,
+            error=ending.error,
+            message=ending.message,
+            hint=ending.hint,
+            committed=history.committed,
+            counterexamples=_kinds(ending),
+            result=ending.value if ending.status == "completed" else None,
+            total_cost=sum(totals.cost for totals in history.totals.values()),
+            revision=history.revision,
+            **body["counts"],
+        )
+        found.details = {
+            "where": ending.where,
+            "orphans": [record.identity or record.origin for record in orphans],
+            "unsaved": drive.settler.unsaved,
+        }
+        return found
+
+
+def _anchors(drive: Drive, revision: int) -> list[Entry]:
+    """Keep the records of calls that are written otherwise, and ask for the same, in the terms of this source."""
+    claims = drive.loop.claims
+    records = claims.sources.history.records
+    return [
+        Entry("rebind", {"record": seq, "identity": at, "revision": revision, "proof": "same_place"})
+        for seq, at in drive.loop.handed.items()
+        if records[seq].identity == at and claims.fate(records[seq]) is not Fate.SAME
+    ]
+
+
+def _kinds(ending: Ending) -> list[str]:
+    if ending.stop != "divergence":
+        return []
+    return ["ambiguous" if "ambiguous" in ending.where else "divergence"]

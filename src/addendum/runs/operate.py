@@ -1,0 +1,113 @@
+"""What an operator does to a run beside driving it: reconcile, approve, change the grant, cancel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from addendum import canon
+from addendum.authority.grant import Grant
+from addendum.broker.journal import Journal
+from addendum.broker.reconcile import abandoned, answered, unresolved, waiting
+from addendum.canon import Json
+from addendum.errors import NotFound, RunBusy, UsageError
+from addendum.records.entries import Attempt
+from addendum.records.stored import Entry
+from addendum.runs.context import Context
+from addendum.runs.start import driving
+
+
+def reconcile(
+    context: Context,
+    run: str,
+    *,
+    result: Json = None,
+    abandon: bool = False,
+    which: Sequence[str] = (),
+    reason: str = "",
+    by: str = "",
+) -> list[Attempt]:
+    """Close unresolved attempts: with the known result, or as abandoned, which allows each call once more.
+
+    `which` are identities or idempotency keys; all unresolved ones if it is empty. Returns the attempts that were
+    closed. Raises `NotFound`, `RunBusy`, `NotJson`, and `UsageError` when nothing is unresolved.
+    """
+    canon.canonical(result, max_bytes=context.max_result)
+    who = by or context.operator
+    with driving(context, run) as journal:
+        chosen = _chosen(unresolved(journal.history), which, run)
+        if abandon:
+            journal.append(*abandoned(chosen, who, reason))
+            return chosen
+        for attempt in chosen:
+            capability = context.catalog.get(attempt.capability)
+            entry, blobs = answered(attempt, result, who, cost=capability.price if capability else 0)
+            journal.append(entry, blobs=blobs)
+        return chosen
+
+
+def approve(
+    context: Context, run: str, *, approved: bool, note: str = "", which: Sequence[str] = (), by: str = ""
+) -> list[Attempt]:
+    """Answer open approvals: those at the identities `which`, else all. Returns the ones that were answered.
+
+    While another process drives the run, the answers are left for it to pick up. Answering twice has no effect:
+    the second finds nothing open and raises `UsageError`.
+    """
+    value: Json = {"approved": approved, "note": note}
+    who = by or context.operator
+    with _writing(context, run) as (journal, driven):
+        chosen = _chosen(waiting(journal.history), which, run, "waits for an approval")
+        for attempt in chosen:
+            if driven:
+                journal.append(Entry("answer", {"attempt": attempt.seq, "result": value, "by": who}))
+            else:
+                entry, blobs = answered(attempt, value, who)
+                journal.append(entry, blobs=blobs)
+        return chosen
+
+
+def set_grant(context: Context, run: str, grant: Grant, *, by: str = "") -> None:
+    """Give a run another grant; it counts from its next attempt on. Raises `NotFound`, `RunBusy`."""
+    with driving(context, run) as journal:
+        journal.append(Entry("grant", {"grant": grant.to_json(), "by": by or context.operator}))
+
+
+def cancel(context: Context, run: str, *, by: str = "") -> bool:
+    """Ask for the end of a run. Returns whether a process drives it now, which then stops before its next effect."""
+    with _writing(context, run) as (journal, driven):
+        if driven:
+            journal.append(Entry("cancel", {"by": by or context.operator}))
+        return driven
+
+
+@contextmanager
+def _writing(context: Context, run: str) -> Iterator[tuple[Journal, bool]]:
+    """Write to a run's journal with its lease, or, while another process drives it, as an operator beside it."""
+    try:
+        lease = context.store.acquire(run)
+    except RunBusy:
+        journal = Journal(context.store, run)
+        journal.read()
+        yield journal, True
+        return
+    try:
+        journal = Journal(context.store, run, lease)
+        journal.read()
+        yield journal, False
+    finally:
+        context.store.release(lease)
+
+
+def _chosen(found: list[Attempt], which: Sequence[str], run: str, what: str = "is unresolved") -> list[Attempt]:
+    if not found:
+        raise UsageError(f"Nothing in the run {run} {what}.", hint="`addendum show RUN` says what it waits for.")
+    if not which:
+        return found
+    chosen = [attempt for attempt in found if attempt.identity in which or attempt.key in which]
+    missing = [name for name in which if not any(name in (a.identity, a.key) for a in chosen)]
+    if missing:
+        raise NotFound(
+            f"Nothing at {missing[0]!r} {what}.", hint="These do: " + "; ".join(attempt.identity for attempt in found)
+        )
+    return chosen

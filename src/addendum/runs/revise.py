@@ -1,0 +1,243 @@
+"""Planning a revision, and applying it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from addendum import canon
+from addendum.authority.accounts import Accounts
+from addendum.broker.journal import Journal
+from addendum.canon import Json
+from addendum.errors import LimitExceeded, Rejected, SandboxError
+from addendum.gate.judge import Verdict, static
+from addendum.kernel.decide import Rule
+from addendum.kernel.loop import Halt, Loop
+from addendum.kernel.policy import Allowances
+from addendum.kernel.shadow import shadow
+from addendum.plan import Plan, draw, to_json
+from addendum.records.stored import Entry
+from addendum.runs.admit import Admission, admit
+from addendum.runs.context import Context
+from addendum.runs.execute import Attempt
+from addendum.runs.prepare import Scene, scene, script
+from addendum.runs.result import StepResult
+from addendum.runs.start import driving, granted, not_admitted, policy_of, revision_entry
+from addendum.script.program import Program
+
+UNCHANGED: Any = object()
+"""Stands for: the run's own args."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A plan, with what it was drawn from; or the admission that refused the source."""
+
+    admission: Admission
+    plan: Plan | None = None
+    ready: Scene | None = None
+    args: Json = None
+
+
+def plan(
+    context: Context,
+    run: str,
+    source: str | None,
+    *,
+    args: Json = UNCHANGED,
+    policy: Mapping[str, object] | None = None,
+    allowances: Allowances | None = None,
+) -> Drawn:
+    """Say what a revision would do. Sends and writes nothing; `source` None is the run's own. Raises `NotFound`."""
+    context.store.header(run)
+    journal = Journal(context.store, run)
+    journal.read()
+    return _draw(context, journal, source, args, policy, allowances or Allowances())
+
+
+def _draw(
+    context: Context,
+    journal: Journal,
+    source: str | None,
+    args: Json,
+    policy: Mapping[str, object] | None,
+    allowances: Allowances,
+) -> Drawn:
+    history = journal.history
+    current = history.current
+    if source is None:
+        source = context.store.blob(current.source).decode("utf-8")
+    if args is UNCHANGED:
+        args = journal.value(current.args)
+    admission = admit(source, context.catalog, granted(journal))
+    if admission.program is None:
+        return Drawn(admission)
+    ready = scene(journal, admission.program, canon.digest(args), policy_of(journal, policy), allowances)
+    return Drawn(admission, _plan(context, ready, admission.program, args), ready, args)
+
+
+def _plan(context: Context, ready: Scene, program: Program, args: Json) -> Plan:
+    journal = ready.journal
+    history = journal.history
+    found = Plan(revision=program.revision, args_digest=ready.args_digest, at=(history.seq, history.chain))
+    claims = ready.claims(0)
+    if ready.policy.relocation == "strict":
+        examples = static(claims, ready.allowances)
+        if examples:
+            found.verdict = Verdict(counterexamples=examples)
+            return found
+    grant = granted(journal)
+    accounts = Accounts.of(grant, history)
+    for limit in [limit for own in grant.capabilities.values() for limit in own] + list(grant.limits):
+        used, held = accounts.level(limit)
+        found.left[str(limit)] = (used + held, limit.most)
+    rule = Rule(
+        claims=claims,
+        catalog=context.catalog,
+        grant=grant,
+        policy=ready.policy,
+        allowances=ready.allowances,
+        drive=history.drives + 1,
+        attempts=dict(history.attempts),
+    )
+    session = context.sandbox.open(script(program), canon.freeze(args), limits=context.limits, nonce=context.clock.token())
+    try:
+        replayed = shadow(Loop(claims, max_payload=context.max_payload), session, journal.outcome)
+    except LimitExceeded as error:
+        found.stop = Halt("sandbox", error.message, error.hint)
+        return found
+    except SandboxError as error:
+        found.stop = Halt("sandbox", error.message, error.hint)
+        return found
+    finally:
+        session.close()
+    return draw(replayed, rule, found, ready.dropped)
+
+
+def revise(
+    context: Context,
+    run: str,
+    source: str | None,
+    *,
+    args: Json = UNCHANGED,
+    policy: Mapping[str, object] | None = None,
+    allowances: Allowances | None = None,
+    at: tuple[int, str] | None = None,
+    how: str = "revise",
+    stop: threading.Event | None = None,
+) -> StepResult:
+    """Plan a revision, and apply the plan if it is admitted.
+
+    `at` is the journal that a plan shown before was made from (`Plan.at`): if the run's has changed since, nothing is
+    done. Raises `Rejected` for that, `NotFound`, `RunBusy`, `ConfigError`.
+    """
+    allowances = allowances or Allowances()
+    with driving(context, run) as journal:
+        history = journal.history
+        if at is not None and at != (history.seq, history.chain):
+            raise Rejected(
+                f"The run {run} has changed since the plan was made (entry {at[0]} then, {history.seq} now).",
+                hint="Plan again, and look at what is different.",
+            )
+        drawn = _draw(context, journal, source, args, policy, allowances)
+        if drawn.plan is None or drawn.ready is None or drawn.admission.program is None:
+            return not_admitted(run, drawn.admission, history.committed)
+        if drawn.plan.status != "planned":
+            return refused(run, drawn.plan, journal)
+        rebound = _apply(journal, drawn.admission.program.source, drawn.args, allowances, drawn.plan)
+        ready = scene(journal, drawn.admission.program, drawn.ready.args_digest, drawn.ready.policy, _kept(allowances))
+        ready.dropped = [journal.history.records[record.seq] for record in drawn.ready.dropped]
+        ready.start = drawn.ready.start
+        attempt = Attempt(
+            context,
+            ready,
+            how,
+            drawn.args,
+            expected=frozenset(drawn.plan.verdict.expected),
+            rebound=rebound,
+            stop=stop or threading.Event(),
+        )
+        result = attempt.run()
+        result.gate = drawn.plan.gate
+        result.frontier = len(drawn.plan.frontier)
+        result.details["plan"] = to_json(drawn.plan)
+        return result
+
+
+def _kept(allowances: Allowances) -> Allowances:
+    """The drops were taken by the plan; a record that was rebound stands elsewhere by now."""
+    return Allowances(supersede=allowances.supersede, retry=allowances.retry, drops=(), moves=allowances.moves)
+
+
+def _apply(journal: Journal, source: str, args: Json, allowances: Allowances, found: Plan) -> int:
+    """Make the candidate the run's current revision, with every claim that the shadow proved. One transaction."""
+    number = max(journal.history.revisions) + 1
+    entry, blobs, _ = revision_entry(number, source, args, allowances)
+    rebinds = [
+        Entry("rebind", {"record": seq, "identity": identity, "revision": number, "proof": "trace"})
+        for seq, identity in found.bindings
+    ]
+    journal.append(entry, *rebinds, blobs=blobs)
+    return len(found.rebound)
+
+
+def refused(run: str, found: Plan, journal: Journal) -> StepResult:
+    """Return the result of a revision that the plan already stops: nothing was done."""
+    data = to_json(found)
+    message, hint = explain(found)
+    return StepResult(
+        run=run,
+        status=found.status,
+        stop=data["stop"],
+        message=message,
+        hint=hint,
+        committed=journal.history.committed,
+        repeats=data["repeats"],
+        gate=found.gate,
+        counterexamples=found.verdict.kinds,
+        frontier=len(found.frontier),
+        total_cost=sum(totals.cost for totals in journal.history.totals.values()),
+        revision=journal.history.revision,
+        details={"plan": data},
+    )
+
+
+def explain(found: Plan) -> tuple[str, str]:
+    """Say why a plan stops, and the way out."""
+    examples = found.verdict.counterexamples
+    if examples:
+        more = f" ({len(examples) - 1} more)" if len(examples) > 1 else ""
+        return examples[0].message + more, examples[0].admitted
+    if found.stop is not None:
+        return found.stop.message, found.stop.hint
+    return "", ""
+
+
+def planned(run: str, drawn: Drawn, committed: int) -> StepResult:
+    """Return a plan as the result of a step that only plans."""
+    if drawn.plan is None:
+        return not_admitted(run, drawn.admission, committed)
+    data = to_json(drawn.plan)
+    message, hint = explain(drawn.plan)
+    return StepResult(
+        run=run,
+        status=drawn.plan.status,
+        stop=data["stop"],
+        message=message,
+        hint=hint,
+        replayed=data["replayed"],
+        rebound=data["rebound"],
+        superseded=data["superseded"],
+        orphans=data["orphans"],
+        repeats=data["repeats"],
+        committed=committed,
+        gate=drawn.plan.gate,
+        counterexamples=drawn.plan.verdict.kinds,
+        frontier=len(drawn.plan.frontier),
+        details={"plan": data},
+    )
+
+
+__all__ = ["UNCHANGED", "Drawn", "explain", "plan", "planned", "refused", "revise"]

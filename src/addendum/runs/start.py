@@ -1,0 +1,150 @@
+"""Starting a run, and going on with one."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from addendum import canon
+from addendum.authority.grant import Grant, from_json
+from addendum.broker.journal import Journal, stow
+from addendum.canon import Digest, Json
+from addendum.errors import UsageError
+from addendum.kernel.policy import Allowances, Policy
+from addendum.ports import RunHeader
+from addendum.records.entries import Revision
+from addendum.records.stored import Entry
+from addendum.runs.admit import Admission, admit
+from addendum.runs.context import Context
+from addendum.runs.execute import Attempt
+from addendum.runs.prepare import scene
+from addendum.runs.result import StepResult
+from addendum.script.program import compile_program
+
+
+@contextmanager
+def driving(context: Context, run: str) -> Iterator[Journal]:
+    """Hold a run's lease, with its journal read. Raises `NotFound` and `RunBusy`."""
+    lease = context.store.acquire(run)
+    try:
+        journal = Journal(context.store, run, lease)
+        journal.read()
+        yield journal
+    finally:
+        context.store.release(lease)
+
+
+def policy_of(journal: Journal, changes: Mapping[str, object] | None) -> Policy:
+    """Return the run's policies, as its last attempt had them, with the changes of this one."""
+    kept = {name: choice for name, choice in journal.history.policy.items() if isinstance(choice, str)}
+    return Policy().override(kept).override(changes or {})
+
+
+def not_admitted(run: str, admission: Admission, committed: int = 0) -> StepResult:
+    """Return the result for a source that the checker or the grant refuses."""
+    return StepResult(
+        run=run,
+        status="not_admitted",
+        message=admission.message,
+        hint=admission.hint,
+        committed=committed,
+        details={"admission": admission.to_json()},
+    )
+
+
+def revision_entry(
+    number: int, source: str, args: Json, allowances: Allowances
+) -> tuple[Entry, dict[Digest, bytes], Revision]:
+    """Return the entry that makes a source and its args a revision, with the blobs it needs."""
+    blobs: dict[Digest, bytes] = {}
+    text = source.encode("utf-8")
+    digest = canon.sha256(text)
+    blobs[digest] = text
+    data = canon.canonical(args)
+    found = Revision(
+        number=number,
+        source=digest,
+        args=stow(data, args, blobs),
+        args_digest=canon.sha256(data),
+        moves=dict(allowances.moves),
+        drops=allowances.drops,
+    )
+    return Entry("revision", found.body()), blobs, found
+
+
+def start(
+    context: Context,
+    source: str,
+    args: Json,
+    *,
+    grant: Grant | None = None,
+    policy: Mapping[str, object] | None = None,
+    name: str = "",
+    run: str = "",
+    stop: threading.Event | None = None,
+) -> StepResult:
+    """Start a run and drive it to its end, a stop, or a wait.
+
+    `args` is any JSON value. Raises `UsageError` for a run name that is taken, `NotJson` for other args, `ConfigError`
+    for an unknown policy; a source that isn't admitted is a result, and leaves no run behind.
+    """
+    grant = context.grant if grant is None else grant
+    chosen = Policy().override(policy or {})
+    canon.canonical(args)
+    admission = admit(source, context.catalog, grant)
+    if admission.program is None:
+        return not_admitted("", admission)
+    identifier = run or _name(context)
+    created = datetime.datetime.fromtimestamp(context.clock.now(), datetime.UTC).isoformat(timespec="seconds")
+    context.store.create(RunHeader(identifier, name, created))
+    with driving(context, identifier) as journal:
+        entry, blobs, revision = revision_entry(1, source, args, Allowances())
+        journal.append(Entry("grant", {"grant": grant.to_json(), "by": context.operator}), entry, blobs=blobs)
+        ready = scene(journal, admission.program, revision.args_digest, chosen, Allowances())
+        return Attempt(context, ready, "run", args, stop=stop or threading.Event()).run()
+
+
+def resume(
+    context: Context,
+    run: str,
+    *,
+    policy: Mapping[str, object] | None = None,
+    allowances: Allowances | None = None,
+    stop: threading.Event | None = None,
+) -> StepResult:
+    """Go on with a run, with the source and args that it has. Raises `NotFound`, `RunBusy`, `ConfigError`."""
+    allowances = allowances or Allowances()
+    with driving(context, run) as journal:
+        if not journal.history.revisions:
+            raise UsageError(f"The run {run} never started.", hint="Start it again under another name.")
+        current = journal.history.current
+        source = context.store.blob(current.source).decode("utf-8")
+        kept = Allowances(
+            supersede=allowances.supersede,
+            retry=allowances.retry,
+            drops=(),
+            moves=current.moves,
+        )
+        program = compile_program(source)
+        ready = scene(journal, program, current.args_digest, policy_of(journal, policy), kept)
+        ready.dropped = [r for r in journal.history.records.values() if _dropped(r.identity, current.drops)]
+        args = journal.value(current.args)
+        return Attempt(context, ready, "resume", args, stop=stop or threading.Event()).run()
+
+
+def granted(journal: Journal) -> Grant:
+    """Return the run's grant as it stands."""
+    return from_json(journal.history.grant or {})
+
+
+def _dropped(identity: str | None, drops: tuple[str, ...]) -> bool:
+    from addendum.identity import place
+
+    return bool(drops) and identity is not None and (identity in drops or place(identity) in drops)
+
+
+def _name(context: Context) -> str:
+    stamp = datetime.datetime.fromtimestamp(context.clock.now(), datetime.UTC).strftime("%Y%m%d-%H%M%S")
+    return f"{stamp}-{context.clock.token()[:6]}"
