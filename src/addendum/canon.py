@@ -27,13 +27,13 @@ MAX_INT: Final = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly (RFC 7493)."""
 
 
-def canonical(value: object, *, max_bytes: int | None = None) -> bytes:
+def canonical(value: object, *, max_bytes: int | None = None, max_depth: int = MAX_DEPTH) -> bytes:
     """Return the RFC 8785 canonical bytes of a JSON value.
 
     Raises `NotJson` for NaN and infinities, keys that aren't text, bytes, sets and other objects, integers
-    beyond ±(2^53 - 1), lone surrogates, more than `MAX_DEPTH` levels, and more than `max_bytes` bytes.
+    beyond ±(2^53 - 1), lone surrogates, more than `max_depth` levels, and more than `max_bytes` bytes.
     """
-    plain = _check(value, "", 0)
+    plain = _check(value, "", max_depth)
     if plain:
         # Without floats, and with keys whose UTF-16 order is their code point order, the standard library's
         # encoder writes exactly RFC 8785's bytes, in C. A property test holds it against the library's.
@@ -51,7 +51,7 @@ def canonical(value: object, *, max_bytes: int | None = None) -> bytes:
     return data
 
 
-def _check(value: object, where: str, depth: int) -> bool:
+def _check(value: object, where: str, left: int) -> bool:
     """Raise unless `value` is JSON; say whether the fast encoder is exact for it."""
     if value is None or value is True or value is False:
         return True
@@ -60,16 +60,21 @@ def _check(value: object, where: str, depth: int) -> bool:
         return _text(value, where)  # type: ignore[arg-type]
     if kind is int:
         if not -MAX_INT <= value <= MAX_INT:  # type: ignore[operator]
-            _refuse(f"the integer has {len(str(abs(value)))} digits and is beyond 2^53" if abs(value) < 10**40  # type: ignore[arg-type,operator]
-                    else "the integer is beyond 2^53", where, "Send it as a string.")
+            _refuse(
+                f"the integer has {len(str(abs(value)))} digits and is beyond 2^53"
+                if abs(value) < 10**40  # type: ignore[arg-type,operator]
+                else "the integer is beyond 2^53",
+                where,
+                "Send it as a string.",
+            )
         return True
     if kind is float:
         if math.isnan(value) or math.isinf(value):  # type: ignore[arg-type]
             _refuse(f"{value!r} is no JSON number", where, "Send null or a string.")
         return False
     if kind is dict or kind is list or kind is tuple:
-        if depth >= MAX_DEPTH:
-            _refuse(f"it nests deeper than {MAX_DEPTH} levels", where[:80], "Flatten it.")
+        if left <= 0:
+            _refuse("it nests too deep", where[:80], f"Flatten it to {MAX_DEPTH} levels at most.")
         plain = True
         if kind is dict:
             for key, item in value.items():  # type: ignore[attr-defined]
@@ -77,12 +82,14 @@ def _check(value: object, where: str, depth: int) -> bool:
                     _refuse(f"the key {key!r} is a {type(key).__name__}, not text", where, "Write str(key).")
                 plain = _text(key, where, key=True) and plain
                 if item is not None and type(item) is not bool:
-                    plain = _check(item, f"{where}/{key}", depth + 1) and plain
+                    plain = _check(item, f"{where}/{key}", left - 1) and plain
         else:
             for index, item in enumerate(value):  # type: ignore[arg-type]
-                plain = _check(item, f"{where}/{index}", depth + 1) and plain
+                plain = _check(item, f"{where}/{index}", left - 1) and plain
         return plain
-    _refuse(f"a {kind.__name__} is no JSON value", where, "Build it from dicts, lists, text, numbers, booleans and None.")
+    _refuse(
+        f"a {kind.__name__} is no JSON value", where, "Build it from dicts, lists, text, numbers, booleans and None."
+    )
 
 
 def _text(value: str, where: str, *, key: bool = False) -> bool:

@@ -85,7 +85,9 @@ class Identity:
     @property
     def strand(self) -> tuple[Frame, ...]:
         """The branch frames of the path: which concurrent strand makes the call."""
-        return tuple(frame for frame in self.path if frame.branch is not None and "#" in frame.position.rsplit("/", 1)[-1])
+        return tuple(
+            frame for frame in self.path if frame.branch is not None and "#" in frame.position.rsplit("/", 1)[-1]
+        )
 
     def __str__(self) -> str:
         return JOIN.join([*(str(frame) for frame in self.path), str(self.site)])

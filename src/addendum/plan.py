@@ -111,7 +111,9 @@ def draw(
     """Fill a plan from a finished shadow: judge what is left, and decide on each call of the frontier."""
     claims = rule.claims
     plan.end = shadow.end
-    plan.replayed = [(seq, at) for seq, at in shadow.loop.handed.items() if not _is_read(claims.sources.history.records, seq)]
+    plan.replayed = [
+        (seq, at) for seq, at in shadow.loop.handed.items() if not _is_read(claims.sources.history.records, seq)
+    ]
     records = claims.sources.history.records
     plan.saved = sum(records[seq].cost for seq, _ in plan.replayed)
     for call, record in shadow.moved:
@@ -119,7 +121,14 @@ def draw(
         if not record.is_read:
             old = record.identity or record.origin
             plan.moves.append(
-                Move(record=record.seq, capability=record.capability, old=old, new=call.identity, proof="trace", cost=record.cost)
+                Move(
+                    record=record.seq,
+                    capability=record.capability,
+                    old=old,
+                    new=call.identity,
+                    proof="trace",
+                    cost=record.cost,
+                )
             )
     for seq, identity in plan.replayed:
         # A call that is written otherwise and asks for the same: its record is kept in the terms of the new source.
@@ -185,7 +194,10 @@ def _frontier(plan: Plan, rule: Rule, call: Call) -> None:
 
 
 def _add(plan: Plan, example: Counterexample) -> None:
-    if not any(e.kind == example.kind and e.seqs == example.seqs and e.call == example.call for e in plan.verdict.counterexamples):
+    if not any(
+        e.kind == example.kind and e.seqs == example.seqs and e.call == example.call
+        for e in plan.verdict.counterexamples
+    ):
         plan.verdict.counterexamples.append(example)
 
 
@@ -240,7 +252,14 @@ def to_json(plan: Plan) -> dict[str, Any]:
             "counterexamples": [example.to_json() for example in plan.verdict.counterexamples],
             "replayed": [{"seq": seq, "identity": identity} for seq, identity in plan.replayed],
             "moves": [
-                {"seq": m.record, "capability": m.capability, "from": m.old, "to": m.new, "proof": m.proof, "cost_usd": usd(m.cost)}
+                {
+                    "seq": m.record,
+                    "capability": m.capability,
+                    "from": m.old,
+                    "to": m.new,
+                    "proof": m.proof,
+                    "cost_usd": usd(m.cost),
+                }
                 for m in plan.moves
             ],
             "orphans": [_record(record) for record in plan.verdict.orphans],

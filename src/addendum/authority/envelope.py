@@ -30,7 +30,12 @@ class Excess:
         worst: Any = self.worst
         if self.worst is not None and self.limit.meter == "cost_usd":
             worst = usd(self.worst)
-        return {"limit": str(self.limit), "meter": self.limit.meter, "capability": self.limit.capability, "worst": worst}
+        return {
+            "limit": str(self.limit),
+            "meter": self.limit.meter,
+            "capability": self.limit.capability,
+            "worst": worst,
+        }
 
 
 def excesses(worst_case: Mapping[str, int | None], catalog: Catalog, grant: Grant) -> tuple[Excess, ...]:

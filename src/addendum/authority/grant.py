@@ -63,7 +63,9 @@ class Grant:
     def to_json(self) -> dict[str, Any]:
         """Return the grant as it is written in a file; `from_json` reads it back."""
         return {
-            "capabilities": {name: {"limits": [_write(limit) for limit in limits]} for name, limits in self.capabilities.items()},
+            "capabilities": {
+                name: {"limits": [_write(limit) for limit in limits]} for name, limits in self.capabilities.items()
+            },
             "limits": [_write(limit) for limit in self.limits],
             "worst_case": self.worst_case,
         }
@@ -78,7 +80,7 @@ def _write(limit: Limit) -> dict[str, Any]:
 
 def everything(capabilities: Mapping[str, object]) -> Grant:
     """Return a grant of every capability of a catalog, without limits."""
-    return Grant({name: () for name in capabilities})
+    return Grant(dict.fromkeys(capabilities, ()))
 
 
 def from_json(value: object) -> Grant:
@@ -108,7 +110,7 @@ def _table(value: object, where: str, allowed: set[str] | None) -> Mapping[str, 
 
 def _limits(value: object, where: str, capability: str | None) -> tuple[Limit, ...]:
     if not isinstance(value, list):
-        raise ConfigError(f"In a grant, {where} has to be a list.", hint="Write [{meter = \"calls\", max = 10}].")
+        raise ConfigError(f"In a grant, {where} has to be a list.", hint='Write [{meter = "calls", max = 10}].')
     return tuple(_limit(item, f"{where}[{index}]", capability) for index, item in enumerate(value))
 
 
@@ -130,7 +132,11 @@ def _limit(value: object, where: str, capability: str | None) -> Limit:
     elif isinstance(per, int | float) and not isinstance(per, bool) and per > 0:
         per = float(per)
     elif per not in ("run", "call"):
-        raise ConfigError(f"In a grant, {where} has per = {per!r}.", hint="Write run, call, minute, hour, day or seconds.")
+        raise ConfigError(
+            f"In a grant, {where} has per = {per!r}.", hint="Write run, call, minute, hour, day or seconds."
+        )
     if isinstance(per, float) and meter not in WINDOWED:
-        raise ConfigError(f"In a grant, {where} limits {meter} per time.", hint=f"Only {' and '.join(WINDOWED)} can be.")
+        raise ConfigError(
+            f"In a grant, {where} limits {meter} per time.", hint=f"Only {' and '.join(WINDOWED)} can be."
+        )
     return Limit(cast("Meter", meter), amount, per, capability)

@@ -32,7 +32,7 @@ from addendum.kernel.loop import (
     Suspended,
     Wait,
 )
-from addendum.ports import Answer, Raised, Returned, Session
+from addendum.ports import Answer, End, Raised, Returned, Session
 from addendum.records.entries import Ref
 from addendum.records.history import Record
 from addendum.records.outcome import Outcome
@@ -145,18 +145,23 @@ class Drive:
     def _bind(self, claims: Sequence[tuple[Any, Record]]) -> None:
         settler = self.settler
         new = [
-            Entry("rebind", {
-                "record": record.seq,
-                "identity": call.identity,
-                "revision": settler.revision,
-                "proof": "trace",
-            })
+            Entry(
+                "rebind",
+                {
+                    "record": record.seq,
+                    "identity": call.identity,
+                    "revision": settler.revision,
+                    "proof": "trace",
+                },
+            )
             for call, record in claims
         ]
         settler.journal.append(*new)
         self.rebound += sum(1 for _, record in claims if not record.is_read)
         for call, record in claims:
-            settler.notice({"event": "rebound", "identity": call.identity, "seq": record.seq, "capability": call.capability})
+            settler.notice(
+                {"event": "rebound", "identity": call.identity, "seq": record.seq, "capability": call.capability}
+            )
 
     # --- waiting -----------------------------------------------------------------------------------------------
 
@@ -237,27 +242,28 @@ class Drive:
 
     def _ended(self, result: Result) -> Ending:
         match result:
-            case Finished(Returned(value)):
-                try:
-                    canon.canonical(value, max_bytes=self.max_result)
-                except NotJson as error:
-                    return Ending("failed", None, "not_json", f"The script's result can't be kept. {error.message}", error.hint)
-                return Ending("completed", value=value)  # type: ignore[arg-type]
-            case Finished(Raised() as raised):
-                return Ending(
-                    "failed",
-                    None,
-                    raised.code or raised.type,
-                    raised.message,
-                    "",
-                    where={"identity": raised.identity, "frames": [list(frame) for frame in raised.frames], "type": raised.type},
-                )
+            case Finished(end):
+                return self._finished(end)
             case Halted(halt):
                 return _halted(halt)
             case Suspended():
                 return self._suspended()
             case Astray():  # pragma: no cover - handled by the caller
                 raise AssertionError("astray")
+
+    def _finished(self, end: End) -> Ending:
+        match end:
+            case Returned(value):
+                try:
+                    canon.canonical(value, max_bytes=self.max_result)
+                except NotJson as error:
+                    message = f"The script's result can't be kept. {error.message}"
+                    return Ending("failed", None, "not_json", message, error.hint)
+                return Ending("completed", value=value)  # type: ignore[arg-type]
+            case Raised() as raised:
+                frames = [list(frame) for frame in raised.frames]
+                where = {"identity": raised.identity, "frames": frames, "type": raised.type}
+                return Ending("failed", None, raised.code or raised.type, raised.message, where=where)
 
     def _suspended(self) -> Ending:
         flights = self.settler.flights

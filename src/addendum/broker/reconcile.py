@@ -27,9 +27,7 @@ def waiting(history: History) -> list[Attempt]:
     return [attempt for seq, attempt in history.attempts.items() if attempt.waits and seq not in history.answers]
 
 
-def answered(
-    attempt: Attempt, value: Json, by: str, *, cost: int = 0
-) -> tuple[Entry, dict[Digest, bytes]]:
+def answered(attempt: Attempt, value: Json, by: str, *, cost: int = 0) -> tuple[Entry, dict[Digest, bytes]]:
     """Return the record that an attempt gets from the outside, and the blob it may need. `by` says who answered."""
     blobs: dict[Digest, bytes] = {}
     result = stow(canon.canonical(value), value, blobs)

@@ -20,7 +20,7 @@ class Schemas:
     def __init__(self) -> None:
         self._compiled: dict[int, tuple[Schema, Validator]] = {}
 
-    def problem(self, schema: Schema, value: object) -> str:
+    def problem(self, schema: Schema, value: Any) -> str:
         """Return what is wrong with a value in one sentence, "" if nothing is."""
         if not schema:
             return ""
@@ -36,9 +36,11 @@ class Schemas:
         if found is None:
             kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
             try:
-                kind.check_schema(schema)
+                kind.check_schema(dict(schema))
             except jsonschema.SchemaError as error:
-                raise ConfigError(f"This is no JSON Schema: {error.message}.", hint="Mend the capability's schema.") from None
+                raise ConfigError(
+                    f"This is no JSON Schema: {error.message}.", hint="Mend the capability's schema."
+                ) from None
             # An empty registry that retrieves nothing: a remote reference is an error, never a request.
             found = self._compiled[id(schema)] = (schema, kind(schema, registry=Registry()))
         return found[1]

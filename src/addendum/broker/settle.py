@@ -96,7 +96,9 @@ class Settler:
             self._note(decision)
             problem = self._problem(decision.call, capability)
             if problem:
-                refused.append(self._settled(decision, Failure("invalid_input", problem, False, decision.call.identity)))
+                refused.append(
+                    self._settled(decision, Failure("invalid_input", problem, False, decision.call.identity))
+                )
             elif capability.waits:
                 asks.append((decision, capability))
             else:
@@ -127,7 +129,9 @@ class Settler:
         if call.refused:
             return call.refused
         if len(call.data) > capability.max_payload:
-            return f"The payload is {len(call.data):,} bytes; {capability.name} takes at most {capability.max_payload:,}."
+            return (
+                f"The payload is {len(call.data):,} bytes; {capability.name} takes at most {capability.max_payload:,}."
+            )
         problem = self.schemas.problem(capability.input, call.payload)
         return f"The payload doesn't fit {capability.name}: {problem}" if problem else ""
 
@@ -135,13 +139,15 @@ class Settler:
         finding = decision.finding
         if finding is not None:
             self.tally.repeats += 1
-            self.notice({
-                "event": "repeat",
-                "finding": finding.kind,
-                "identity": decision.call.identity,
-                "capability": decision.call.capability,
-                "of": finding.record.origin,
-            })
+            self.notice(
+                {
+                    "event": "repeat",
+                    "finding": finding.kind,
+                    "identity": decision.call.identity,
+                    "capability": decision.call.capability,
+                    "of": finding.record.origin,
+                }
+            )
 
     def _ask(self, asks: list[tuple[Execute, Capability]]) -> None:
         """Ask people: the question is durable, and nobody waits for the answer here."""
@@ -151,8 +157,14 @@ class Settler:
             (stored,) = self._write([Entry("attempt", attempt.body())], blobs)
             self.flights.asked[stored.seq] = decision.call
             self.tally.dispatched += 1
-            self.notice({"event": "asked", "identity": decision.call.identity, "capability": capability.name,
-                         "payload": decision.call.payload})
+            self.notice(
+                {
+                    "event": "asked",
+                    "identity": decision.call.identity,
+                    "capability": capability.name,
+                    "payload": decision.call.payload,
+                }
+            )
 
     def admit(self) -> None:
         """Send what is queued, as far as the grant's limits let it: one transaction for all attempts, then the requests."""
@@ -199,14 +211,16 @@ class Settler:
         self.dispatcher.send(requests)
 
     def _sent(self, call: Call, attempt: Attempt, tries: int) -> None:
-        self.notice({
-            "event": "dispatched",
-            "identity": call.identity,
-            "capability": call.capability,
-            "attempt": attempt.number,
-            "try": tries,
-            "price": attempt.hold,
-        })
+        self.notice(
+            {
+                "event": "dispatched",
+                "identity": call.identity,
+                "capability": call.capability,
+                "attempt": attempt.number,
+                "try": tries,
+                "price": attempt.hold,
+            }
+        )
 
     def _request(self, call: Call, attempt: Attempt) -> Request:
         return Request(
@@ -281,7 +295,14 @@ class Settler:
     def _lose(self, flight: Flight, why: str) -> None:
         self.accounts.keep(flight.hold)
         self.flights.unknown.append(flight.attempt)
-        self.notice({"event": "unresolved", "identity": flight.call.identity, "capability": flight.call.capability, "message": why})
+        self.notice(
+            {
+                "event": "unresolved",
+                "identity": flight.call.identity,
+                "capability": flight.call.capability,
+                "message": why,
+            }
+        )
 
     def _retries(self, flight: Flight, error: CapabilityError) -> bool:
         return error.retryable and flight.tries <= flight.capability.retries and not self.stopping
@@ -290,17 +311,33 @@ class Settler:
         """A certain failure that may pass: its attempt ends here, and another one follows after a pause."""
         cost = _charged(error)
         self.tally.cost += cost
-        self._write([Entry("retry", {
-            "attempt": flight.attempt.seq,
-            "failure": {"code": error.code, "message": error.message[:MESSAGE], "retryable": True},
-            "cost": cost,
-            "seconds": round(seconds, 4),
-        })], {})
+        self._write(
+            [
+                Entry(
+                    "retry",
+                    {
+                        "attempt": flight.attempt.seq,
+                        "failure": {"code": error.code, "message": error.message[:MESSAGE], "retryable": True},
+                        "cost": cost,
+                        "seconds": round(seconds, 4),
+                    },
+                )
+            ],
+            {},
+        )
         self.accounts.settle(flight.hold)
         pause = max(self.backoff * 2 ** (flight.tries - 1), float(getattr(error, "retry_after", 0.0) or 0.0))
         self.flights.at(self.clock.monotonic() + pause, flight.call, flight)
-        self.notice({"event": "retry", "identity": flight.call.identity, "capability": flight.call.capability,
-                     "code": error.code, "message": error.message[:MESSAGE], "in": pause})
+        self.notice(
+            {
+                "event": "retry",
+                "identity": flight.call.identity,
+                "capability": flight.call.capability,
+                "code": error.code,
+                "message": error.message[:MESSAGE],
+                "in": pause,
+            }
+        )
 
     def ring(self, now: float) -> list[Record]:
         """Do what is due: end sleeps, and send retries."""
@@ -350,20 +387,31 @@ class Settler:
                 if not problem:
                     value: Json = answer.reply.value  # type: ignore[assignment]
                     settled = self._settled(
-                        flight.decision, Success(value), result=stow(data, value, blobs), attempt=flight.attempt.seq,
-                        cost=cost, tokens=tokens, seconds=answer.seconds,
+                        flight.decision,
+                        Success(value),
+                        result=stow(data, value, blobs),
+                        attempt=flight.attempt.seq,
+                        cost=cost,
+                        tokens=tokens,
+                        seconds=answer.seconds,
                     )
                     return settled, blobs
             except NotJson as bad:
                 problem = str(bad)
-            failed = Failure("provider_error", f"{capability.name} answered what can't be used: {problem}"[:MESSAGE], False, call.identity)
+            failed = Failure(
+                "provider_error",
+                f"{capability.name} answered what can't be used: {problem}"[:MESSAGE],
+                False,
+                call.identity,
+            )
         else:
             cost, tokens = _charged(error), 0
             code = error.code if error.code in FAILURE_CODES else "provider_error"
             message = error.message if code == error.code else f"{error.code}: {error.message}"
             failed = Failure(code, message[:MESSAGE], error.retryable, call.identity)
-        return self._settled(flight.decision, failed, attempt=flight.attempt.seq, cost=cost, tokens=tokens,
-                             seconds=answer.seconds), blobs
+        return self._settled(
+            flight.decision, failed, attempt=flight.attempt.seq, cost=cost, tokens=tokens, seconds=answer.seconds
+        ), blobs
 
     def _settled(self, decision: Execute, outcome: Success | Failure, **more: Any) -> Settled:
         call = decision.call
@@ -404,15 +452,17 @@ class Settler:
         if replaced is not None:
             self.tally.superseded += 1
             self.superseded.add(replaced)
-        self.notice({
-            "event": "settled",
-            "identity": record.origin,
-            "capability": record.capability,
-            "seq": record.seq,
-            "ok": record.ok,
-            "cost": record.cost,
-            "failure": entry.body.get("failure"),
-        })
+        self.notice(
+            {
+                "event": "settled",
+                "identity": record.origin,
+                "capability": record.capability,
+                "seq": record.seq,
+                "ok": record.ok,
+                "cost": record.cost,
+                "failure": entry.body.get("failure"),
+            }
+        )
 
     def _write(
         self,
@@ -426,13 +476,21 @@ class Settler:
             # Paid results that can't be made durable are shown, so that a person can write them back.
             for settled, _ in done:
                 if settled.attempt and isinstance(settled.outcome, Success):
-                    self.unsaved.append({"identity": settled.identity, "capability": settled.capability,
-                                         "attempt": settled.attempt, "result": settled.outcome.value})
+                    self.unsaved.append(
+                        {
+                            "identity": settled.identity,
+                            "capability": settled.capability,
+                            "attempt": settled.attempt,
+                            "result": settled.outcome.value,
+                        }
+                    )
             raise
 
 
 def _void(attempt: Attempt) -> Entry:
-    return Entry("abandon", {"attempt": attempt.seq, "by": "host", "reason": f"{attempt.effect}: it may be retried by itself"})
+    return Entry(
+        "abandon", {"attempt": attempt.seq, "by": "host", "reason": f"{attempt.effect}: it may be retried by itself"}
+    )
 
 
 def _charged(error: CapabilityError) -> int:

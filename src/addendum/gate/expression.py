@@ -6,6 +6,8 @@ the position that moved. It is a promise, not a proof: the digest is checked bef
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from addendum import identity as ids
 from addendum.kernel.claims import Claims
 from addendum.kernel.sources import Fate
@@ -13,7 +15,7 @@ from addendum.records.history import Record
 
 
 def matched(claims: Claims, record: Record) -> str | None:
-    """Return the place where a record's call is expected in the candidate, None if that can't be told."""
+    """Return the identity at which a record's call is expected in the candidate, None if that can't be told."""
     sources = claims.sources
     identity = claims.parts(record.identity or record.origin)
     if claims.relocation == "declared":
@@ -36,7 +38,10 @@ def matched(claims: Claims, record: Record) -> str | None:
         if len(twins) != 1:
             return None
         found.append(twins[0])
-    return ids.JOIN.join(found)
+    frames = (*identity.path, identity.site)
+    there = ids.JOIN.join(str(replace(frame, position=position)) for frame, position in zip(frames, found, strict=True))
+    # What the shadow has seen already isn't still to come: another record, or another payload, stands there.
+    return None if there in claims.made else there
 
 
 def _declared(claims: Claims, place: str) -> str | None:

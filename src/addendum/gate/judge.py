@@ -207,7 +207,9 @@ def _example(
 ) -> Counterexample:
     first = records[0]
     identity = claims.parts(first.identity or first.origin)
-    at_fault = fault(claims, first) if kind in ("removed", "call_changed", "capability_changed") else identity.site.position
+    at_fault = (
+        fault(claims, first) if kind in ("removed", "call_changed", "capability_changed") else identity.site.position
+    )
     before = claims.sources.program(first.revision).positions.get(at_fault)
     now = claims.sources.at(at_fault) if call is None else claims.sources.at(call.parts.site.position)
     return Counterexample(

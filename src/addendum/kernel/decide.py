@@ -78,10 +78,9 @@ class Rule:
         retried = self._unresolved(call)
         if isinstance(retried, Halt | Wait):
             return retried
-        for row in (lambda: self._divergent(call, superseded), lambda: self._ambiguous(call), lambda: self._ungranted(call)):
-            halt = row()
-            if halt is not None:
-                return halt
+        halt = self._divergent(call, superseded) or self._ambiguous(call) or self._ungranted(call)
+        if halt is not None:
+            return halt
         finding = self.finding(call) if superseded is None else None
         if finding is not None and finding.denied:
             return _repeated(finding)
@@ -178,4 +177,3 @@ def _repeated(finding: Finding) -> Halt:
         call,
         {"record": finding.record.seq, "finding": finding.kind},
     )
-

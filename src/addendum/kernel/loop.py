@@ -274,13 +274,15 @@ class Loop:
             return
         replayed = record.seq not in self._new
         self.served += replayed
-        self.notice({
-            "event": "replayed" if replayed else "handed_over",
-            "identity": call.identity,
-            "capability": call.capability,
-            "seq": record.seq,
-            "ok": record.ok,
-        })
+        self.notice(
+            {
+                "event": "replayed" if replayed else "handed_over",
+                "identity": call.identity,
+                "capability": call.capability,
+                "seq": record.seq,
+                "ok": record.ok,
+            }
+        )
 
     def _race_ended(self, event: RaceEnded) -> None:
         """The losers' calls are nobody's: none is sent any more, none is handed over."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from addendum.canon import Json
 from addendum.kernel.calls import Call
-from addendum.kernel.loop import Bind, Finished, Halt, HandOver, Held, Loop, Reply, Settle, Start, Suspended, Wait
+from addendum.kernel.loop import Bind, Finished, HandOver, Held, Loop, Reply, Settle, Start, Suspended, Wait
 from addendum.ports import Answer, End, Session
 from addendum.records.history import Record
 from addendum.records.outcome import Outcome, Success
@@ -24,11 +24,19 @@ class Shadow:
     frontier: tuple[Call, ...] = ()
     end: End | None = None
     moved: list[tuple[Call, Record]] = field(default_factory=list)
-    halt: Halt | None = None
+    pending: tuple[Call, ...] = ()
+    """All calls that wait, recorded reads too."""
+    pretended: list[tuple[Call, Json]] = field(default_factory=list)
 
 
-def shadow(loop: Loop, session: Session, outcome: Callable[[Record], Outcome]) -> Shadow:
-    """Replay a candidate. `outcome` reads a record's outcome. Raises what the session raises."""
+def shadow(
+    loop: Loop,
+    session: Session,
+    outcome: Callable[[Record], Outcome],
+    pretend: frozenset[str] = frozenset({"ctx.race", "ctx.sleep"}),
+) -> Shadow:
+    """Replay a candidate. `outcome` reads a record's outcome; what is in `pretend` is answered without a record, as
+    its answer depends on nothing outside. Raises what the session raises."""
     found = Shadow(loop)
     made_up: dict[int, Json] = {}
     steps = loop.run()
@@ -41,6 +49,7 @@ def shadow(loop: Loop, session: Session, outcome: Callable[[Record], Outcome]) -
                 case Finished(end):
                     found.end = end
                 case Suspended(calls):
+                    found.pending = calls
                     found.frontier = tuple(call for call in calls if not call.is_read)
                 case other:
                     raise AssertionError(f"a shadow can't end as {other!r}") from None
@@ -55,13 +64,14 @@ def shadow(loop: Loop, session: Session, outcome: Callable[[Record], Outcome]) -
                 found.moved.extend(claims)
                 reply = None
             case Settle(calls):
-                reply = [_pretend(call, made_up) for call in calls if call.capability in ("ctx.race", "ctx.sleep")] or Held()
+                reply = [_pretend(call, made_up, found) for call in calls if call.capability in pretend] or Held()
             case Wait():
                 reply = []
 
 
-def _pretend(call: Call, made_up: dict[int, Json]) -> Record:
+def _pretend(call: Call, made_up: dict[int, Json], found: Shadow) -> Record:
     """Go on behind a sleep and a race: their answers don't depend on anything outside."""
     seq = _TRANSIENT + len(made_up)
     made_up[seq] = call.payload if call.capability == "ctx.race" else None
+    found.pretended.append((call, made_up[seq]))
     return Record(seq, call.identity, call.identity, call.capability, "", call.digest, True, 0, 0, 0, 0, 0)

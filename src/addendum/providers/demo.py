@@ -36,7 +36,9 @@ def _capability(name: str, effect: Any, usd: str, given: dict[str, Json], about:
 
 _COUNT: dict[str, Json] = {"type": "integer", "minimum": 0}
 CAPABILITIES: tuple[Capability, ...] = (
-    _capability("storyboard.plan", "read", "0.01", _object({"brief": _TEXT, "shots": _COUNT}), "Plan the shots of a brief."),
+    _capability(
+        "storyboard.plan", "read", "0.01", _object({"brief": _TEXT, "shots": _COUNT}), "Plan the shots of a brief."
+    ),
     _capability(
         "image.generate",
         "paid",
@@ -53,7 +55,11 @@ CAPABILITIES: tuple[Capability, ...] = (
         "Write a text.",
     ),
     _capability(
-        "video.generate", "paid", "0.50", _object({"prompt": _TEXT, "image_url": _TEXT, "seconds": _COUNT}), "Make a clip."
+        "video.generate",
+        "paid",
+        "0.50",
+        _object({"prompt": _TEXT, "image_url": _TEXT, "seconds": _COUNT}),
+        "Make a clip.",
     ),
     _capability(
         "video.compose",
@@ -70,7 +76,9 @@ CAPABILITIES: tuple[Capability, ...] = (
         _object({"task": _TEXT}, {"files": {"type": "array", "items": _TEXT}}),
         "Let an agent work in a worktree.",
     ),
-    _capability("mail.send", "irreversible", "0", _object({"to": _TEXT, "subject": _TEXT, "body": _TEXT}), "Send a mail."),
+    _capability(
+        "mail.send", "irreversible", "0", _object({"to": _TEXT, "subject": _TEXT, "body": _TEXT}), "Send a mail."
+    ),
     _capability(
         "human.approve",
         "read",
@@ -88,7 +96,9 @@ def result(capability: str, payload: Mapping[str, Any], n: int) -> Json:
     match capability:
         case "storyboard.plan":
             shots = payload.get("shots", 3)
-            return {"shots": [{"title": f"Shot {i}", "prompt": f"Prompt {i}", "seconds": 5} for i in range(1, shots + 1)]}
+            return {
+                "shots": [{"title": f"Shot {i}", "prompt": f"Prompt {i}", "seconds": 5} for i in range(1, shots + 1)]
+            }
         case "image.generate":
             return {"url": f"mem://image/{n}", "width": 1024, "height": 1024}
         case "review.visual":

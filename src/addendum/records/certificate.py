@@ -16,7 +16,7 @@ from addendum.errors import StoreError
 from addendum.records import entries
 from addendum.records.chain import START, chain
 from addendum.records.history import History
-from addendum.records.stored import Stored
+from addendum.records.stored import ENVELOPE, Stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def certificate(stored: Iterable[Stored], blob: Callable[[Digest], bytes], *, si
         if entry.seq != found.entries:
             found.differences.append(Difference(entry.seq, f"entry {found.entries} is missing"))
             found.entries = entry.seq
-        value = chain(found.head, entry.kind, canon.canonical(entry.body))
+        value = chain(found.head, entry.kind, canon.canonical(entry.body, max_depth=canon.MAX_DEPTH + ENVELOPE))
         if value != entry.chain:
             found.differences.append(Difference(entry.seq, f"the {entry.kind} isn't what was written"))
         found.head = entry.chain
@@ -103,7 +103,9 @@ def _fold(found: Certificate, history: History, entry: Stored) -> None:
     try:
         history.take(entry)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        found.differences.append(Difference(entry.seq, f"the {entry.kind} doesn't follow from what stands before it ({error!r})"))
+        found.differences.append(
+            Difference(entry.seq, f"the {entry.kind} doesn't follow from what stands before it ({error!r})")
+        )
 
 
 def _contents(

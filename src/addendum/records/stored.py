@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from addendum.canon import Digest
+
+ENVELOPE: Final = 8
+"""How many levels an entry's own structure may add around a payload or a result that is as deep as it may be."""
 
 
 @dataclass(frozen=True, slots=True)

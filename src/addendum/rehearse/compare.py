@@ -24,8 +24,14 @@ class Mismatch:
 
     def to_json(self) -> dict[str, Any]:
         """Return the mismatch as JSON."""
-        return {"step": self.step, "action": self.action, "key": self.key, "expected": self.expected, "seen": self.seen,
-                "because": self.because}
+        return {
+            "step": self.step,
+            "action": self.action,
+            "key": self.key,
+            "expected": self.expected,
+            "seen": self.seen,
+            "because": self.because,
+        }
 
 
 def compare(step: int, action: str, expect: Mapping[str, Any], seen: Mapping[str, Any]) -> list[Mismatch]:

@@ -151,7 +151,9 @@ class Player:
     def _act(self, context: Context, step: Step) -> dict[str, Any]:
         match step.action:
             case "reconcile":
-                reconcile(context, RUN, result=step.value.get("result"), abandon="abandon" in step.value, reason="rehearsal")
+                reconcile(
+                    context, RUN, result=step.value.get("result"), abandon="abandon" in step.value, reason="rehearsal"
+                )
                 return self._standing(context)
             case "approve":
                 approve(context, RUN, approved=step.value)
@@ -178,7 +180,14 @@ class Player:
     def _crash(self, number: int) -> None:
         """Play one step in a process that is killed in it, and see that it was."""
         (self.folder / "scenario.json").write_text(json.dumps(self.scenario.data), "utf-8")
-        done = subprocess.run([*self.child, str(self.folder), str(number)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(
+            [*self.child, str(self.folder), str(number)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
         if done.returncode != -9:
             raise AddendumError(
                 f"Step {number} was to be killed and ended with {done.returncode} instead: {done.stderr.strip()[-500:]}",

@@ -21,10 +21,26 @@ BESIDE: Final = {
     "approve": set(),
     "grant": set(),
 }
-EXPECT: Final = frozenset({
-    "status", "stop", "error", "dispatched", "executed", "replayed", "committed", "rebound", "superseded", "orphans",
-    "repeats", "gate", "counterexamples", "frontier", "certificate", "result",
-})
+EXPECT: Final = frozenset(
+    {
+        "status",
+        "stop",
+        "error",
+        "dispatched",
+        "executed",
+        "replayed",
+        "committed",
+        "rebound",
+        "superseded",
+        "orphans",
+        "repeats",
+        "gate",
+        "counterexamples",
+        "frontier",
+        "certificate",
+        "result",
+    }
+)
 TOP: Final = {"name", "about", "args", "grant", "provider", "policy", "steps"}
 FAULT: Final = {"capability", "dispatch", "code", "message", "retryable", "where", "times"}
 
@@ -98,7 +114,7 @@ _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping
 def load(path: Path) -> Scenario:
     """Read a scenario. Raises `NotAScenario` that names the file and the place."""
     try:
-        data = yaml.load(path.read_text("utf-8"), Loader=_Loader)  # noqa: S506 - a subclass of the safe loader
+        data = yaml.load(path.read_text("utf-8"), Loader=_Loader)
     except OSError as error:
         raise NotAScenario(f"{path} can't be read: {error.strerror}.", hint="Name a YAML file.") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
@@ -124,7 +140,10 @@ def parse(data: object, where: str) -> Scenario:
         args=top.get("args", {}),
         grant=top.get("grant"),
         results=_table(provider.get("results", {}), f"{where}: provider.results", None),
-        fail=tuple(_fault(fault, f"{where}: provider.fail[{i}]") for i, fault in enumerate(_list(provider.get("fail", []), where))),
+        fail=tuple(
+            _fault(fault, f"{where}: provider.fail[{i}]")
+            for i, fault in enumerate(_list(provider.get("fail", []), where))
+        ),
         order=order,
         policy=_table(top.get("policy", {}), f"{where}: policy", None),
         steps=tuple(_step(step, f"{where}: step {i}") for i, step in enumerate(steps, 1)),

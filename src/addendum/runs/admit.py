@@ -46,7 +46,11 @@ class Admission:
         errors = [violation for violation in self.report.violations if violation.severity == "error"]
         if errors:
             return errors[0].fix
-        return "Raise the limit, lower the script's bounds, or set worst_case = \"at_run_time\" in the grant." if self.excesses else ""
+        return (
+            'Raise the limit, lower the script\'s bounds, or set worst_case = "at_run_time" in the grant.'
+            if self.excesses
+            else ""
+        )
 
 
 def admit(source: str, catalog: Catalog, grant: Grant) -> Admission:

@@ -12,7 +12,6 @@ from addendum.authority.grant import from_json
 from addendum.broker.dispatch import Dispatcher
 from addendum.broker.drive import Drive, Ending
 from addendum.broker.feed import Feed, main_strand
-from addendum.broker.journal import Journal
 from addendum.broker.reconcile import ask_providers, commit_answers
 from addendum.broker.settle import Settler
 from addendum.canon import Digest, Json
@@ -133,11 +132,15 @@ class Attempt:
     def _end(self, drive: Drive, ending: Ending, number: int) -> StepResult:
         journal, settler = self.scene.journal, drive.settler
         claims = drive.loop.claims
-        orphans = [
-            record
-            for record in self.scene.start
-            if record.seq not in claims.claimed and record.seq not in settler.superseded
-        ] if ending.status == "completed" else []
+        orphans = (
+            [
+                record
+                for record in self.scene.start
+                if record.seq not in claims.claimed and record.seq not in settler.superseded
+            ]
+            if ending.status == "completed"
+            else []
+        )
         if orphans and self.scene.policy.orphans == "stop":
             ending = Ending(
                 "stopped",

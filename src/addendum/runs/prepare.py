@@ -34,7 +34,9 @@ class Scene:
         again = retried(history, self.allowances.retry)
         gone = {record.seq for record in self.dropped} | again
         prefix = {at: record for at, record in history.prefix.items() if record.seq not in gone}
-        records = [record for record in history.records.values() if record.seq not in gone and _claimable(record, revision)]
+        records = [
+            record for record in history.records.values() if record.seq not in gone and _claimable(record, revision)
+        ]
         return Claims(
             prefix=prefix,
             records=records,
@@ -61,7 +63,11 @@ def scene(journal: Journal, program: Program, args_digest: str, policy: Policy, 
     found = Scene(journal, program, args_digest, policy, allowances)
     history = journal.history
     found.start = [r for r in history.prefix.values() if r.ok and not r.is_read]
-    places = {record.seq: ids.place(record.identity or record.origin) for record in history.records.values()} if allowances.drops else {}
+    places = (
+        {record.seq: ids.place(record.identity or record.origin) for record in history.records.values()}
+        if allowances.drops
+        else {}
+    )
     for drop in allowances.drops:
         hits = [r for r in history.records.values() if drop in (r.identity, places[r.seq]) and r.identity is not None]
         if not hits:

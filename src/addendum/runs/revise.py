@@ -102,7 +102,9 @@ def _plan(context: Context, ready: Scene, program: Program, args: Json) -> Plan:
         drive=history.drives + 1,
         attempts=dict(history.attempts),
     )
-    session = context.sandbox.open(script(program), canon.freeze(args), limits=context.limits, nonce=context.clock.token())
+    session = context.sandbox.open(
+        script(program), canon.freeze(args), limits=context.limits, nonce=context.clock.token()
+    )
     try:
         replayed = shadow(Loop(claims, max_payload=context.max_payload), session, journal.outcome)
     except LimitExceeded as error:

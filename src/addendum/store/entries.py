@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from addendum.canon import Digest, canonical, sha256
+from addendum.canon import MAX_DEPTH, Digest, canonical, sha256
 from addendum.errors import NotFound, StoreCorrupt, UsageError
 from addendum.ports import RunHeader
 from addendum.records.chain import chain
-from addendum.records.stored import Entry, Stored
+from addendum.records.stored import ENVELOPE, Entry, Stored
 
 
 class Prepared(NamedTuple):
@@ -35,7 +35,7 @@ def prepare(entries: Iterable[Entry]) -> list[Prepared]:
     """Return entries as they will be kept. Raises `NotJson`; done before anything is begun."""
     prepared = []
     for entry in entries:
-        data = canonical(dict(entry.body))
+        data = canonical(dict(entry.body), max_depth=MAX_DEPTH + ENVELOPE)
         text = data.decode()
         prepared.append(Prepared(entry.kind, text, data, json.loads(text)))
     return prepared
