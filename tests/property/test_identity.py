@@ -6,9 +6,9 @@ import ast
 import asyncio
 import json
 import random
-import textwrap
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -368,169 +368,16 @@ def positions(source: str) -> list[tuple[object, ...]]:
     return [known(position) for position in program.positions.values()]
 
 
-# --- examples -----------------------------------------------------------------------------------------------------
+# --- what holds ---------------------------------------------------------------------------------------------------
 
-EXAMPLES: dict[str, tuple[str, list[str]]] = {
-    "a loop, its conditional call and its else": (
-        """
-        async def orchestrate(ctx, args):
-            for i in range(2):
-                await ctx.run("a", {})
-                if i:
-                    await ctx.run("a", {})
-            else:
-                await ctx.run("a", {})
-        """,
-        [
-            "orchestrate/for.0[0] > orchestrate/for.0/a#0",
-            "orchestrate/for.0[1] > orchestrate/for.0/a#0",
-            "orchestrate/for.0[1] > orchestrate/for.0/if.0.0/a#0",
-            "orchestrate/for.0.else/a#0",
-        ],
-    ),
-    "a while whose test calls": (
-        """
-        async def orchestrate(ctx, args):
-            n = 0
-            while await ctx.run("more", {"n": n}) and n < 1:
-                n += 1
-                s = f"{await ctx.run('body', {})}"
-        """,
-        [
-            "orchestrate/while.0[0] > orchestrate/while.0.test/more#0",
-            "orchestrate/while.0[0] > orchestrate/while.0/body#0",
-            "orchestrate/while.0[1] > orchestrate/while.0.test/more#0",
-        ],
-    ),
-    "an f-string in the test of a while in a loop": (
-        """
-        async def orchestrate(ctx, args):
-            for i in [0, 1]:
-                n = 0
-                while f"{await ctx.run('more', {})}" and n < 1: n += 1
-        """,
-        [
-            f"orchestrate/for.0[{i}] > orchestrate/for.0/while.0[{n}] > orchestrate/for.0/while.0.test/more#0"
-            for i in range(2)
-            for n in range(2)
-        ],
-    ),
-    "a helper in several places and in a comprehension": (
-        """
-        async def gen(ctx, i):
-            return await ctx.run("image", {"i": i})
-        async def orchestrate(ctx, args):
-            await gen(ctx, 0)
-            await gen(ctx, 1)
-            return [await gen(ctx, i) for i in range(3)]
-        """,
-        [
-            "orchestrate/gen()#0 > gen/image#0",
-            "orchestrate/gen()#1 > gen/image#0",
-            "orchestrate/gen()#2 > gen/image#0",
-            "orchestrate/gen()#2:1 > gen/image#0",
-            "orchestrate/gen()#2:2 > gen/image#0",
-        ],
-    ),
-    "a lambda handed to a retry helper": (
-        """
-        async def retry(make):
-            for n in range(3):
-                try:
-                    return await make()
-                except CapabilityError as e:
-                    ctx_error = e
-        async def orchestrate(ctx, args):
-            for i in range(1):
-                await retry(lambda: ctx.run("bad", {"i": i}))
-        """,
-        [
-            "orchestrate/for.0[0] > orchestrate/for.0/retry()#0 > "
-            f"retry/for.0[{n}] > retry/for.0/try.0/make()#0 > orchestrate/for.0/bad#0"
-            for n in range(3)
-        ],
-    ),
-    "recursion": (
-        """
-        async def down(ctx, n):
-            await ctx.run("a", {"n": n})
-            if n:
-                await down(ctx, n - 1)
-        async def orchestrate(ctx, args):
-            await down(ctx, 1)
-        """,
-        ["orchestrate/down()#0 > down/a#0", "orchestrate/down()#0 > down/if.0.0/down()#0 > down/a#0"],
-    ),
-    "nested fan-outs over one helper": (
-        """
-        async def gen(ctx, i):
-            return await ctx.run("a", {"i": i})
-        async def row(ctx, i):
-            return await ctx.parallel([gen(ctx, i), gen(ctx, i)])
-        async def orchestrate(ctx, args):
-            await ctx.parallel([row(ctx, i) for i in range(2)])
-        """,
-        [f"orchestrate/parallel#0[{i}] > row/parallel#0[{j}] > gen/a#0" for i in range(2) for j in range(2)],
-    ),
-    "a dag with names, and stages": (
-        """
-        async def orchestrate(ctx, args):
-            async def load(): return await ctx.run("a", {})
-            async def stage(v, item, i): return await ctx.run("s", {})
-            await ctx.dag({"x y": (load, []), "z": (lambda v: ctx.run("b", {}), ["x y"])})
-            await ctx.pipeline([1], stage, lambda v, item, i: stage(v, item, i))
-        """,
-        [
-            'orchestrate/dag#0["x y"] > orchestrate.load/a#0',
-            'orchestrate/dag#0["z"] > orchestrate/b#0',
-            "orchestrate/pipeline#0[0] > orchestrate.stage/s#0",
-            "orchestrate/pipeline#0[0] > orchestrate.stage/s#0:1",
-        ],
-    ),
-    "coroutines that are awaited later": (
-        """
-        async def gen(ctx, i):
-            return await ctx.run("a", {"i": i})
-        async def orchestrate(ctx, args):
-            one, many = gen(ctx, 0), [gen(ctx, i) for i in range(2)]
-            for c in many:
-                await c
-            await one
-            await (ctx.run("b", {}) if args else ctx.run("c", {}))
-        """,
-        [
-            "orchestrate/for.0[0] > orchestrate/for.0/await#0 > gen/a#0",
-            "orchestrate/for.0[1] > orchestrate/for.0/await#0 > gen/a#0",
-            "orchestrate/await#0 > gen/a#0",
-            "orchestrate/await#1 > orchestrate/c#0",
-        ],
-    ),
-    "functions of one name": (
-        """
-        async def orchestrate(ctx, args):
-            if not args:
-                async def gen(): return await ctx.run("a", {})
-                await gen()
-            async def gen(): return await ctx.run("a", {})
-            await gen()
-        """,
-        [
-            "orchestrate/if.0.0/gen()#0 > orchestrate.gen/a#0",
-            "orchestrate/gen()#0 > orchestrate.gen~1/a#0",
-        ],
-    ),
-}
+EXAMPLES = json.loads((Path(__file__).parent.parent / "golden" / "paths.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_identities_are_the_expected_ones(name: str) -> None:
-    """Each way to reach a call gives the path that DESIGN describes."""
-    source, expected = EXAMPLES[name]
-    _, guest = run_both(textwrap.dedent(source))
-    assert [call[0] for call in guest.calls] == expected
-
-
-# --- what holds ---------------------------------------------------------------------------------------------------
+    """Each way to reach a call gives the path that DESIGN section 3 describes."""
+    _, guest = run_both("\n".join(EXAMPLES[name]["source"]) + "\n")
+    assert [call[0] for call in guest.calls] == EXAMPLES[name]["identities"]
 
 
 def explain(program: Program, text: str) -> None:

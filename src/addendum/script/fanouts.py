@@ -67,7 +67,7 @@ class Branches:
         functions = [value for value in values if isinstance(value, Function)]
         for function in functions:
             if function.reaches:
-                found[function.name] = None
+                found[f"{function.name}()"] = None
         lambdas = [value.body for value in values if isinstance(value, ast.Lambda)]
         return lambdas + [arg for arg in args if not functions or self._called(arg)]
 
@@ -84,7 +84,7 @@ class Branches:
         for binding in home.bindings[name.id]:
             if isinstance(binding, Function):
                 if binding.reaches:
-                    found[binding.name] = None
+                    found[f"{binding.name}()"] = None
             elif isinstance(binding, ast.expr):
                 below.append(binding)
         if self._grown is None:
