@@ -8,6 +8,7 @@ import sysconfig
 import threading
 from functools import lru_cache
 from pathlib import Path
+from typing import Literal
 
 from addendum.canon import Json
 from addendum.errors import SandboxMissing
@@ -25,6 +26,7 @@ class BwrapSandbox:
     """CPython, one process a script, `spares` of them started ahead."""
 
     name = "bwrap"
+    interpreter: Literal["monty", "cpython"] = "cpython"
 
     def __init__(self, *, spares: int = 1) -> None:
         self._spares = spares

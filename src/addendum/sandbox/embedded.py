@@ -10,7 +10,7 @@ import json
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Final, NoReturn
+from typing import Final, Literal, NoReturn
 
 from pydantic_monty import (
     FunctionSnapshot,
@@ -60,6 +60,7 @@ class EmbeddedSandbox:
     """Monty. `confined` says whether its workers run under bubblewrap (known from the first session on)."""
 
     name = "embedded"
+    interpreter: Literal["monty", "cpython"] = "monty"
 
     def __init__(self, *, require_confined: bool = False, max_workers: int = 32, wait_seconds: float = 60.0) -> None:
         self._require = require_confined
@@ -168,6 +169,11 @@ class EmbeddedSession:
             self.close()
             refuse("the script waits for nothing")
         return turn
+
+    @property
+    def pid(self) -> int | None:
+        """The process to look at, for checks from outside; None when the session is over."""
+        return None if self._session is None else self._session.worker_pid
 
     def close(self) -> None:
         """Give the worker back; a script that waits in it never runs again."""

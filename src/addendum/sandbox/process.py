@@ -25,6 +25,8 @@ from addendum.sandbox.wire import Late, Wire
 
 START_SECONDS: Final = 30.0
 """How long a worker may take to take its script, on a slow machine."""
+EOF_SECONDS: Final = 0.25
+"""How long a worker gets to end by itself."""
 WALL_FACTOR: Final = 2.0
 """Wall time that a turn may take, as a multiple of its computing time: the machine has other work to do."""
 LIMITS: Final = {
@@ -71,16 +73,25 @@ class Worker:
         assert self.process.stdout is not None
         return Wire(os.dup(self.process.stdout.fileno()), os.dup(self.process.stdin.fileno()), largest=largest)
 
+    @property
+    def pid(self) -> int:
+        """The process that was started; the script's own may be a descendant of it."""
+        return self.process.pid
+
     def end(self) -> None:
-        """Kill the process and all that it started, and wait until it is gone."""
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass  # it is gone already
-        self.process.wait()
+        """End the process and all that it started, and wait until it is gone."""
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 pipe.close()
+        try:
+            # A worker that waits ends by itself when its pipe is closed, and what it was started by reaps it.
+            self.process.wait(EOF_SECONDS)
+        except subprocess.TimeoutExpired:
+            try:
+                os.killpg(self.process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # it is gone meanwhile
+            self.process.wait()
         if self.launch.reap is not None:
             self.launch.reap()
 
@@ -169,6 +180,11 @@ class ProcessSession:
         if end is not None:
             self.close()
         return turn
+
+    @property
+    def pid(self) -> int | None:
+        """The process to look at, for checks from outside; None when the session is over."""
+        return None if self._worker is None else self._worker.pid
 
     def close(self) -> None:
         """End the worker, wherever its script is."""

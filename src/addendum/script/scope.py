@@ -106,7 +106,10 @@ class Names:
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """The walk's result. `index` has the nodes by type in source order, `parent` each node's parent."""
+    """The walk's result. `index` has the nodes by type in source order, `parent` each node's parent.
+
+    `frames` has the names that each node stands among, `inner` those that a def, lambda or comprehension opens.
+    """
 
     tree: ast.Module
     functions: tuple[Function, ...] = ()
@@ -114,6 +117,7 @@ class Scope:
     index: defaultdict[type[ast.AST], list[ast.AST]] = field(default_factory=lambda: defaultdict(list))
     parent: dict[ast.AST, ast.AST] = field(default_factory=dict)
     frames: dict[ast.AST, Names] = field(default_factory=dict)
+    inner: dict[ast.AST, Names] = field(default_factory=dict)
     module: Names = field(init=False)
     depth: int = 0
     deepest: ast.AST | None = None
@@ -342,7 +346,7 @@ def _open_function(
     functions.append(function)
     scope._of[node] = function
     _bind(frame, node.name, function)
-    inner = Names("f", frame, function, node)
+    inner = scope.inner[node] = Names("f", frame, function, node)
     for param in params:
         inner.bindings[param.arg] = [Parameter(param.arg, node)]
     for statement in node.body:
@@ -374,7 +378,7 @@ def _open_lambda(
     arguments = node.args
     params = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     params += [star for star in (arguments.vararg, arguments.kwarg) if star is not None]
-    inner = Names("l", frame, frame.function, node)
+    inner = scope.inner[node] = Names("l", frame, frame.function, node)
     for param in params:
         inner.bindings[param.arg] = [Parameter(param.arg, node)]
     _enter_params(scope, node, params, inner)
@@ -397,7 +401,7 @@ def _open_comprehension(
     scope: Scope, node: ast.AST, frame: Names, depth: int, stack: _Stack, functions: list[Function]
 ) -> None:
     assert isinstance(node, _COMPREHENSIONS)
-    inner = Names("c", frame, frame.function, node)
+    inner = scope.inner[node] = Names("c", frame, frame.function, node)
     result = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
     stack += [(item, node, inner, depth) for item in reversed(result)]
     for number, generator in reversed(list(enumerate(node.generators))):

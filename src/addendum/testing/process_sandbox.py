@@ -5,6 +5,7 @@ that wasn't written by hand. Nothing that a user can select leads here.
 from __future__ import annotations
 
 import sys
+from typing import Literal
 
 from addendum.canon import Json
 from addendum.ports import Limits, Script
@@ -16,6 +17,7 @@ class ProcessSandbox:
     """CPython in a plain process."""
 
     name = "process"
+    interpreter: Literal["monty", "cpython"] = "cpython"
 
     def __init__(self, *, spares: int = 0) -> None:
         command = (sys.executable, "-s", "-P", "-S", "-B", "-W", "ignore", "-c", guest("worker"))

