@@ -219,10 +219,9 @@ class ProcessSession:
     def _turn(self, message: dict[str, Json]) -> End | None:
         try:
             self._wire.send(message, START_SECONDS)
-            deadline = time.monotonic() + WALL_FACTOR * self._limits.turn_seconds + 1.0
-            if "start" in message:
-                deadline += START_SECONDS
-            return self._listen(deadline)
+            if "start" in message and self._wire.receive(time.monotonic() + START_SECONDS)[0] != "ready":
+                refuse("it is out of order")
+            return self._listen(time.monotonic() + WALL_FACTOR * self._limits.turn_seconds + 1.0)
         except Late:
             over("turn_seconds", LIMITS["turn_seconds"].format(self._limits, "; its worker was ended"))
 
@@ -237,6 +236,8 @@ class ProcessSession:
                 return None
             elif kind == "end":
                 return self._end(said)
+            elif kind == "ready":
+                refuse("it is out of order")
             else:
                 self._over(said, frame.get("line"))
 

@@ -66,7 +66,7 @@ class Wire:
         if type(frame.get("s")) is not int or frame["s"] != self._received:
             refuse("a frame out of order")
         self._received += 1
-        kinds = [kind for kind in ("say", "wait", "end", "over") if kind in frame]
+        kinds = [kind for kind in ("ready", "say", "wait", "end", "over") if kind in frame]
         if len(kinds) != 1:
             refuse("a frame of no known kind")
         return kinds[0], frame[kinds[0]], frame

@@ -24,6 +24,10 @@ class ProcessSandbox:
         launch = Launch(command, (("PYTHONHASHSEED", "0"),))
         self._workers = Workers(self.name, lambda: launch, spares)
 
+    def describe(self) -> str:
+        """Return one line for a person."""
+        return "CPython without any confinement"
+
     def open(self, script: Script, args: Json, *, limits: Limits, nonce: str) -> ProcessSession:
         """Start a worker."""
         session = ProcessSession(self._workers.take(), script, args, limits, nonce)

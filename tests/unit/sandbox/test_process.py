@@ -26,6 +26,7 @@ def get():
         data += os.read(0, size - len(data))
     return json.loads(data)
 start = get()["start"]
+put(s=0, ready=0)
 call = [start["nonce"], "call", "orchestrate/a.b#0", "a.b", "{}", 1, []]
 """
 
@@ -45,23 +46,24 @@ def advance(code: str, limits: Limits | None = None) -> Turn:
 
 def test_a_worker_that_speaks_the_protocol_is_believed() -> None:
     """The other tests of this file change one thing of this one."""
-    turn = advance('put(s=0, say=call); put(s=1, wait=1); put(s=2, end="1")')
+    turn = advance('put(s=1, say=call); put(s=2, wait=1); put(s=3, end="1")')
     assert [type(event).__name__ for event in turn.events] == ["Issued"]
 
 
 @pytest.mark.parametrize(
     "code",
     [
-        'put(s=0, say="call")',
-        "put(s=0, say=[])",
-        'put(s=0, say=["forged", *call[1:]])',
-        "put(s=0, wait=1)",
-        'put(s=0, end="1")',
-        "put(s=0, end=[1, 2])",
-        'put(s=0, end=["ValueError", "x", [["a", 1]], None])',
-        'put(s=0, over="disk")',
-        "put(s=0, over=None)",
-        'put(s=0, say=call); put(s=1, say=[start["nonce"], "end", None, None, None, None, []]); put(s=2, say=call)',
+        'put(s=1, say="call")',
+        "put(s=1, say=[])",
+        'put(s=1, say=["forged", *call[1:]])',
+        "put(s=1, wait=1)",
+        "put(s=1, ready=0)",
+        'put(s=1, end="1")',
+        "put(s=1, end=[1, 2])",
+        'put(s=1, end=["ValueError", "x", [["a", 1]], None])',
+        'put(s=1, over="disk")',
+        "put(s=1, over=None)",
+        'put(s=1, say=call); put(s=2, say=[start["nonce"], "end", None, None, None, None, []]); put(s=3, say=call)',
         "os.write(1, b'\\xff' * 100)",
         "os.write(1, b'HTTP/1.1 200 OK')",
     ],
@@ -79,7 +81,7 @@ def test_a_worker_that_dies_has_crashed() -> None:
     """Before it said anything, and between two turns."""
     with pytest.raises(SandboxCrashed):
         advance("os._exit(0)")
-    opened = session("put(s=0, say=call); put(s=1, wait=1); os._exit(9)")
+    opened = session("put(s=1, say=call); put(s=2, wait=1); os._exit(9)")
     opened.advance(None)
     with pytest.raises(SandboxCrashed):
         opened.advance(Answer(1, Success(1)))
@@ -88,7 +90,7 @@ def test_a_worker_that_dies_has_crashed() -> None:
 @pytest.mark.slow
 def test_a_silent_worker_is_ended() -> None:
     """Wall time is the backstop when the worker's own clock is gone."""
-    opened = session("put(s=0, say=call); put(s=1, wait=1); get(); get()", Limits(turn_seconds=0.1))
+    opened = session("put(s=1, say=call); put(s=2, wait=1); get(); get()", Limits(turn_seconds=0.1))
     opened.advance(None)
     with pytest.raises(LimitExceeded) as caught:
         opened.advance(Answer(1, Success(1)))
@@ -99,7 +101,7 @@ def test_a_line_that_is_over_a_limit_is_named() -> None:
     """The worker says which line of the annotated text it was; any number is taken as a claim."""
     for line, text in ((2, "(line 2)"), (99, "once."), (-1, "once."), ("x", "once.")):
         with pytest.raises(LimitExceeded) as caught:
-            advance(f'put(s=0, over="turn_seconds", line={line!r})')
+            advance(f'put(s=1, over="turn_seconds", line={line!r})')
         assert text in str(caught.value)
 
 

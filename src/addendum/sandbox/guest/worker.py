@@ -4,7 +4,7 @@
 #
 # Frames in both directions: four bytes of length (big-endian), then JSON. Host: {"v": 1, "start": {...}}, then
 # {"v": 1, "call": n, "answer": text}. Worker: {"v": 1, "s": n, "say": [...]} for each message of the guest (see
-# body.py), then one of "wait", "end" and "over"; s counts from 0.
+# body.py), then one of "wait", "end" and "over"; s counts from 0. Its first frame is "ready": its time counts from there.
 import os, sys  # isort: skip
 import json, math, re, resource, signal, time  # isort: skip
 
@@ -247,6 +247,8 @@ def run(pipe, start, turn):
         CapabilityError = guest["CapabilityError"]
         names = ("_wf_at", "_wf_call", "_wf_err", "_wf_cap", "_wf_exc", "CapabilityError")
         script = {"__name__": "script", "__builtins__": inside, **{name: guest[name] for name in names}}
+        pipe.send("ready", 0)
+        pipe.flush()
         turn()
         exec(compile(start["script"], SCRIPT, "exec"), script)
         main = Task(guest["_wf_main"](script["orchestrate"], start["args"], start["known"]))
