@@ -842,3 +842,35 @@ def test_a_session_outlives_the_thread_that_opened_it(sandbox: Sandbox) -> None:
         thread.start()
         thread.join()
     assert session[0].advance(Answer(2, Success("t"))).end == Returned([5, "t"])
+
+
+def test_a_script_may_name_its_functions_like_builtins(sandbox: Sandbox) -> None:
+    """What the guest uses itself is out of reach."""
+    names = "list dict len type str int float bool tuple enumerate sorted Exception ValueError TypeError RuntimeError"
+    own = "".join(f"def {name}(*args):\n    return 7\n" for name in names.split())
+    script = by_hand(f"""
+{own}
+json = 1
+csv = 1
+asyncio = 1
+async def orchestrate(ctx, args):
+    _wf_p = _wf_at[0]
+    got = await ctx.run(_wf_p, "orchestrate/a.b#0", "a.b", {{"x": [1, 1.5, "a", None, True]}})
+    rows = await ctx.parallel(_wf_p, "orchestrate/parallel#0", [ctx.run(None, "orchestrate/a.c#0", "a.c", {{}})])
+    best = await ctx.race(_wf_p, "orchestrate/race#0", [ctx.run(None, "orchestrate/a.d#0", "a.d", {{}})])
+    dag = await ctx.dag(_wf_p, "orchestrate/dag#0", {{"n": (lambda: ctx.run(None, "orchestrate/a.e#0", "a.e", {{}}), [])}})
+    try:
+        await ctx.run(_wf_p, "orchestrate/try.0/a.f#0", "a.f", {{}})
+    except _wf_err as e:
+        e = _wf_cap(e)
+        got = [e.code, e.retryable, isinstance(e, CapabilityError)]
+    return [got, rows, best, dag, len([])]
+""")
+
+    def answer(call: Issued) -> Outcome:
+        if call.capability == "a.f":
+            return Failure("refused", "no", True, call.identity)
+        return echo(call) if call.capability == "ctx.race" else Success(1)
+
+    _, end = drive(sandbox, script, answer=answer)
+    assert end == Returned([["refused", True, True], [1], 1, {"n": 1}, 7])

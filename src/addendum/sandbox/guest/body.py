@@ -1,6 +1,7 @@
 # ruff: noqa
 # mypy: ignore-errors
-# Runs unchanged on Monty and on CPython, behind one of the two heads.
+# Runs unchanged on Monty and on CPython, behind one of the two heads. No builtin's name may stand in an f-string:
+# prelude.py keeps the ones that are used here from what the script calls by the same name.
 #
 # The host is reached by one function: _wf_host(nonce, kind, a, b, c, d, served). It returns at once for all kinds but
 # "call", for which it returns the answer's text (Monty, when nothing else can run) or something to await for it.
@@ -44,7 +45,7 @@ class _wf_Ctx:
 
     async def sleep(self, prefix, position, seconds):
         if type(seconds) is not int and type(seconds) is not float:
-            raise TypeError(f"ctx.sleep takes a number of seconds, not a {type(seconds).__name__}.")
+            raise TypeError(f"ctx.sleep takes a number of seconds, not a {_wf_kind(seconds)}.")
         if not 0 <= seconds < 9007199254740992:
             raise ValueError("ctx.sleep takes a number of seconds that is not negative.")
         await _wf_read(prefix, position, "ctx.sleep", _wf_dumps({"seconds": seconds}))
@@ -195,11 +196,11 @@ async def _wf_race(frame, branches):
 
 def _wf_graph(nodes):
     if type(nodes) is not dict:
-        raise TypeError(f"ctx.dag takes a dict of nodes, not a {type(nodes).__name__}.")
+        raise TypeError(f"ctx.dag takes a dict of nodes, not a {_wf_kind(nodes)}.")
     graph = {}
     for name, node in nodes.items():
         if type(name) is not str:
-            raise TypeError(f"ctx.dag: a node's name is text, not a {type(name).__name__}.")
+            raise TypeError(f"ctx.dag: a node's name is text, not a {_wf_kind(name)}.")
         graph[name] = (node[0], list(node[1]))
     for name, node in graph.items():
         for need in node[1]:
@@ -209,7 +210,8 @@ def _wf_graph(nodes):
     while left:
         free = [name for name, node in left.items() if not [need for need in node[1] if need in left]]
         if not free:
-            raise ValueError(f"ctx.dag: there is a cycle among {sorted(left)}.")
+            names = sorted(left)
+            raise ValueError(f"ctx.dag: there is a cycle among {names}.")
         for name in free:
             left.pop(name)
     return graph
@@ -255,9 +257,13 @@ async def _wf_nodes(frame, graph, return_errors):
     return {name: errors[name] if name in errors else done[name] for name in graph}
 
 
+def _wf_kind(value):
+    return type(value).__name__
+
+
 def _wf_check_take(take):
     if type(take) is not int:
-        raise TypeError(f"take is a whole number, not a {type(take).__name__}.")
+        raise TypeError(f"take is a whole number, not a {_wf_kind(take)}.")
     if not 1 <= take < 9007199254740992:
         raise ValueError("take counts from 1.")
 
@@ -300,7 +306,7 @@ def _wf_refuse(value, where, depth, what):
             raise ValueError(f"{says}it nests deeper than 64 levels{place}Flatten it.")
         for key, item in value.items() if kind is dict else enumerate(value):
             if kind is dict and type(key) is not str:
-                raise TypeError(f"{says}the key {key!r} is a {type(key).__name__}, not text{place}Write str(key).")
+                raise TypeError(f"{says}the key {key!r} is a {_wf_kind(key)}, not text{place}Write str(key).")
             if kind is dict and not _wf_sound(key):
                 raise ValueError(f"{says}a key has a lone surrogate{place}Send text that is valid Unicode.")
             _wf_refuse(item, f"{where}/{key}", depth + 1, what)
@@ -315,7 +321,7 @@ def _wf_refuse(value, where, depth, what):
             raise ValueError(f"{says}{value!r} is no JSON number{place}Send null or a string.")
     elif value is not None and kind is not bool:
         raise TypeError(
-            f"{says}a {kind.__name__} is no JSON value{place}"
+            f"{says}a {_wf_kind(value)} is no JSON value{place}"
             "Build it from dicts, lists, text, numbers, booleans and None."
         )
 

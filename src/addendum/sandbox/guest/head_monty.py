@@ -10,7 +10,6 @@ _wf_gather = asyncio.gather
 _wf_dumps = json.dumps
 _wf_loads = json.loads
 _wf_err = csv.Error  # carries a CapabilityError: a direct subclass of Exception that no script can name
-_wf_builtin_isinstance = isinstance
 
 
 class CapabilityError:
@@ -30,13 +29,14 @@ class CapabilityError:
 
 
 def isinstance(value, kinds):
-    # On CPython a CapabilityError is an Exception; here it is only a stand-in for one.
+    # What a script calls (the guest itself has the builtin): on CPython a CapabilityError is an Exception, here it is
+    # only a stand-in for one.
     if type(value) is CapabilityError:
         if kinds is Exception:
             return True
         if type(kinds) is tuple and Exception in kinds:
             return True
-    return _wf_builtin_isinstance(value, kinds)
+    return isinstance(value, kinds)
 
 
 def _wf_failure(code, message, retryable, identity):
@@ -44,7 +44,7 @@ def _wf_failure(code, message, retryable, identity):
 
 
 def _wf_cap(error):
-    if _wf_builtin_isinstance(error, _wf_err):
+    if isinstance(error, _wf_err):
         said = _wf_loads(str(error))
         error = CapabilityError(said[0], said[1], said[2])
         error._wf_identity = said[3]
@@ -52,7 +52,7 @@ def _wf_cap(error):
 
 
 def _wf_exc(error):
-    if _wf_builtin_isinstance(error, CapabilityError):
+    if isinstance(error, CapabilityError):
         return _wf_failure(error.code, error.message, error.retryable, error._wf_identity)
     return error
 
