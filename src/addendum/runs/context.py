@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from addendum.authority.catalog import MAX_PAYLOAD, MAX_RESULT, Catalog
 from addendum.authority.grant import Grant
+from addendum.broker.dispatch import Dispatcher
 from addendum.broker.settle import BACKOFF
 from addendum.canon import Json
 from addendum.ports import Clock, Limits, Provider, Sandbox, Store
@@ -19,8 +20,9 @@ def _nobody(event: Mapping[str, Json]) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class Context:
-    """`grant` is the one that a run gets when none is given. `loop` is the event loop that providers run on; None for an
-    own one. `limits` are the sandbox's; `backoff` is the pause before a first retry, in seconds."""
+    """`grant` is the one that a run gets when none is given. `loop` is the event loop that providers run on; None for
+    an own one. `limits` are the sandbox's; `backoff` is the pause before a first retry, in seconds. `dispatcher` makes
+    what carries calls to the provider and answers back, so that a schedule can be an input."""
 
     store: Store
     sandbox: Sandbox
@@ -35,3 +37,4 @@ class Context:
     max_payload: int = MAX_PAYLOAD
     max_result: int = MAX_RESULT
     operator: str = "operator"
+    dispatcher: Callable[[Provider, asyncio.AbstractEventLoop | None], Dispatcher] = Dispatcher

@@ -29,7 +29,7 @@ from addendum.runs.result import StepResult
 
 @dataclass(slots=True)
 class Attempt:
-    """An attempt that is about to be driven. `how` is run, resume or revise; `expected` are expression-matched records."""
+    """An attempt about to be driven. `how` is run, resume or revise; `expected` are expression-matched records."""
 
     context: Context
     scene: Scene
@@ -42,7 +42,7 @@ class Attempt:
     def run(self) -> StepResult:
         """Drive the run, and write how it ended."""
         journal = self.scene.journal
-        dispatcher = Dispatcher(self.context.provider, self.context.loop)
+        dispatcher = self.context.dispatcher(self.context.provider, self.context.loop)
         try:
             ask_providers(journal, self.context.catalog, dispatcher)
             commit_answers(journal)
@@ -66,7 +66,7 @@ class Attempt:
             "supersede": supersede,
             "catalog": self.context.catalog.digest,
             "sandbox": self.context.sandbox.name,
-            "at": round(self.context.clock.now(), 3),
+            "at_ms": round(self.context.clock.now() * 1000),
         }
 
     def _drive(self, number: int, dispatcher: Dispatcher) -> Drive:
@@ -145,7 +145,7 @@ class Attempt:
             ending = Ending(
                 "stopped",
                 "orphans",
-                message=f"The revision leaves {len(orphans)} committed {'calls' if len(orphans) > 1 else 'call'} unused.",
+                message=f"The revision leaves committed calls unused: {len(orphans)}.",
                 hint="Use them, or accept that with --policy orphans=warn.",
                 value=ending.value,
                 where=ending.where,
@@ -161,8 +161,8 @@ class Attempt:
             "where": canon.freeze(ending.where),
             "open": drive.loop.handled.open if ending.status == "failed" else [],
             "orphans": [record.seq for record in orphans],
-            "seconds": round(settler.accounts.elapsed, 4),
-            "at": round(self.context.clock.now(), 3),
+            "micros": round(settler.accounts.elapsed * 1_000_000),
+            "at_ms": round(self.context.clock.now() * 1000),
             "counts": self._counts(drive, len(orphans)),
         }
         if ending.status == "completed":
