@@ -117,7 +117,7 @@ def digest(value: object) -> Digest:
 
 
 def payload_digest(data: bytes, take: int = 1) -> Digest:
-    """Return the digest of a call: its payload's canonical bytes and, from the second on, its `take` (DESIGN section 3).
+    """Return a call's digest: its payload's canonical bytes and, from the second on, its `take` (DESIGN section 3).
 
     No canonical JSON has a NUL byte, so a take can't be forged by a payload.
     """
@@ -148,6 +148,15 @@ def parse(text: str | bytes) -> Json:
 def dumps(value: object) -> str:
     """Return compact JSON text for a value that is known to be JSON (an own record, not a payload)."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def plain(value: object) -> Json:
+    """Return a JSON value as it will be read back from the store: a copy, with `1.0` as `1`, and lists for tuples.
+
+    What a script is given must not depend on whether it was stored in between. Raises `NotJson` as `canonical` does.
+    """
+    copied: Json = json.loads(canonical(value))
+    return copied
 
 
 def freeze(value: Mapping[str, Json] | Json) -> Json:

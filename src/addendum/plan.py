@@ -54,6 +54,16 @@ class Move:
     cost: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diverging:
+    """A committed call that would ask for something else `now`; `seq` is its record, which says what it asked for."""
+
+    seq: int
+    identity: str
+    capability: str
+    now: Json
+
+
 @dataclass(slots=True, kw_only=True)
 class Plan:
     """What a revision would do.
@@ -72,6 +82,9 @@ class Plan:
     bindings: list[tuple[int, str]] = field(default_factory=list)
     """Every record that another identity has claimed, recorded reads too: seq and the new identity."""
     frontier: list[NewCall] = field(default_factory=list)
+    diverging: list[Diverging] = field(default_factory=list)
+    committed: dict[int, Json] = field(default_factory=dict)
+    """What the records of diverging calls asked for, by seq; whoever has the store fills it in."""
     stop: Halt | None = None
     end: Returned | Raised | None = None
     left: dict[str, tuple[int | float, int | float]] = field(default_factory=dict)
@@ -172,7 +185,11 @@ def _frontier(plan: Plan, rule: Rule, call: Call) -> None:
     record = claims.diverges(call)
     if record is not None and superseded is None:
         _add(plan, divergence(claims, call, record))
-    elif isinstance(decision, Halt) and "ambiguous" in decision.facts:
+        plan.diverging.append(
+            Diverging(seq=record.seq, identity=call.identity, capability=call.capability, now=call.payload)
+        )
+        return
+    if isinstance(decision, Halt) and "ambiguous" in decision.facts:
         found = claims.moved(call)
         found = found if isinstance(found, Ambiguous) else claims.reachable(call) or claims.twin(call)
         if found is not None:
@@ -194,11 +211,14 @@ def _frontier(plan: Plan, rule: Rule, call: Call) -> None:
 
 
 def _add(plan: Plan, example: Counterexample) -> None:
-    if not any(
-        e.kind == example.kind and e.seqs == example.seqs and e.call == example.call
-        for e in plan.verdict.counterexamples
-    ):
-        plan.verdict.counterexamples.append(example)
+    """Add a counterexample; further calls of one place are the same counterexample with more records."""
+    found = plan.verdict.counterexamples
+    for index, other in enumerate(found):
+        if (other.kind, other.place, other.capability) == (example.kind, example.place, example.capability):
+            if not set(example.seqs) <= set(other.seqs):
+                found[index] = other.joined(example)
+            return
+    found.append(example)
 
 
 def _unreached(plan: Plan, attempts: Sequence[Attempt] | Any, frontier: Sequence[Call]) -> None:
@@ -264,6 +284,16 @@ def to_json(plan: Plan) -> dict[str, Any]:
             ],
             "orphans": [_record(record) for record in plan.verdict.orphans],
             "possible_orphans": [_record(record) for record in plan.verdict.possible],
+            "diverging": [
+                {
+                    "seq": call.seq,
+                    "identity": call.identity,
+                    "capability": call.capability,
+                    "committed": plan.committed.get(call.seq),
+                    "now": call.now,
+                }
+                for call in plan.diverging
+            ],
             "frontier": [
                 {
                     "identity": call.identity,

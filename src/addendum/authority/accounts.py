@@ -34,7 +34,7 @@ class Over:
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """A limit that is only reached for now: the call waits, until `at` if a window frees then, else until a call ends."""
+    """A limit that is only reached for now: the call waits, until `at` or until a call ends."""
 
     limit: Limit
     at: float | None

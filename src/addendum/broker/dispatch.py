@@ -52,7 +52,7 @@ class Dispatcher:
         coroutine = asyncio.wait_for(self.provider.lookup(capability, key), timeout)
         try:
             return asyncio.run_coroutine_threadsafe(coroutine, self._running()).result(timeout + 1)
-        except Exception:
+        except Exception:  # noqa: BLE001 - no answer is no answer, whatever the reason
             return None
 
     def wake(self) -> None:

@@ -73,6 +73,7 @@ class Drive:
     _feed: Feed | None = None
     _started: float = 0.0
     _renewed: float = 0.0
+    _looked: float = 0.0
 
     def __post_init__(self) -> None:
         self.loop = self.new_loop()
@@ -174,7 +175,8 @@ class Drive:
             records = settler.ring(now)
             if records:
                 return records
-            settler.admit()
+            if settler.flights.queue:
+                settler.admit()
             if self.stop_requested.is_set():
                 return _cancelled()
             halt = self._operator()
@@ -217,6 +219,10 @@ class Drive:
 
     def _operator(self) -> Halt | None:
         """See what an operator wrote while this process drives the run."""
+        now = self.settler.clock.monotonic()
+        if now - self._looked < POLL:
+            return None
+        self._looked = now
         journal = self.settler.journal
         if journal.news() and journal.history.cancelled:
             return _cancelled()
@@ -273,7 +279,8 @@ class Drive:
                 "paused",
                 None,
                 None,
-                f"The limit {over.limit} is reached: {over.used:g} used, {over.held:g} held, {call.identity} asks for {over.asks:g}.",
+                f"The limit {over.limit} is reached: {over.used:g} used, {over.held:g} held, "
+                f"{call.identity} asks for {over.asks:g}.",
                 "Raise it with `addendum grant RUN FILE`, then `addendum resume RUN`.",
                 where={"limit": str(over.limit), "identities": [call.identity for call, _ in flights.blocked]},
             )

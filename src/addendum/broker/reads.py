@@ -11,8 +11,8 @@ from addendum.ports import Clock
 
 
 def read(call: Call, clock: Clock) -> Json:
-    """Return the value of a recorded read: ISO text (UTC, microseconds), a float in [0, 1), a UUID's text, or the race's
-    winner as the script found it. A sleep's is None, when it is over."""
+    """Return the value of a recorded read: ISO text (UTC, microseconds), a float in [0, 1), a UUID's text, or the
+    race's winner as the script found it. A sleep's is None, when it is over."""
     match call.capability:
         case "ctx.now":
             return datetime.datetime.fromtimestamp(clock.now(), datetime.UTC).isoformat()

@@ -15,7 +15,7 @@ Schema = Mapping[str, Any]
 
 
 class Schemas:
-    """Compiled schemas by identity of their mapping. A schema that is no schema is `ConfigError` when it is compiled."""
+    """Compiled schemas by identity of their mapping. One that is no schema is `ConfigError` when it is compiled."""
 
     def __init__(self) -> None:
         self._compiled: dict[int, tuple[Schema, Validator]] = {}

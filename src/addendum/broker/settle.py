@@ -167,7 +167,7 @@ class Settler:
             )
 
     def admit(self) -> None:
-        """Send what is queued, as far as the grant's limits let it: one transaction for all attempts, then the requests."""
+        """Send what is queued, as far as the grant's limits let it: one transaction, then the requests."""
         self.flights.later = None
         ready: list[tuple[Execute, Capability, Hold]] = []
         waiting = self.flights.queue
@@ -255,7 +255,7 @@ class Settler:
     # --- answers -----------------------------------------------------------------------------------------------
 
     def answered(self, answers: Sequence[Answered]) -> list[Record] | Halt:
-        """Commit what came back, all in one transaction. Returns the records in order, or the stop of a lost outcome."""
+        """Commit what came back, all in one transaction. Returns the records, or the stop of a lost outcome."""
         done: list[tuple[Settled, dict[Digest, bytes]]] = []
         landed: list[Flight] = []
         again: list[tuple[Flight, CapabilityError, float]] = []
@@ -281,7 +281,8 @@ class Settler:
             self.accounts.settle(flight.hold)
         for flight, error, seconds in again:
             self._again(flight, error, seconds)
-        self.admit()
+        if self.flights.queue:
+            self.admit()
         if lost is not None:
             return Halt(
                 "unresolved",
@@ -319,7 +320,7 @@ class Settler:
                         "attempt": flight.attempt.seq,
                         "failure": {"code": error.code, "message": error.message[:MESSAGE], "retryable": True},
                         "cost": cost,
-                        "seconds": round(seconds, 4),
+                        "micros": round(seconds * 1_000_000),
                     },
                 )
             ],

@@ -1,4 +1,7 @@
-"""Plays one step of a scenario in this process, which is killed in it: `python -m addendum.cli.crash_child FOLDER STEP`."""
+"""Plays one step of a scenario in this process, which is killed in it.
+
+    python -m addendum.cli.crash_child FOLDER STEP
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ def main(folder: Path, number: int) -> int:
     context = rehearsal_context(folder, state.provider)
     context.observer = killer.observe
     result = act(context, scenario, step)
-    print(f"it ended as {result.status}: {result.message}", file=sys.stderr)
+    sys.stderr.write(f"it ended as {result.status}: {result.message}\n")
     return 1
 
 

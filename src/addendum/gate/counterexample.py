@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 Kind: TypeAlias = Literal["ambiguous", "call_changed", "capability_changed", "divergence", "removed"]
 
 ADMITTED: dict[str, str] = {
-    "removed": "Put the call back where it was, move it so that the shadow replay can prove it, or declare --drop {place!r}.",
-    "call_changed": "Put the call expression back and add a new call beside it, or allow a new version with --supersede changed.",
-    "capability_changed": "Put the committed call back and call the other capability beside it, or declare --drop {place!r}.",
+    "removed": "Put the call back where it was, move it so that the shadow replay can prove it, "
+    "or declare --drop {place!r}.",
+    "call_changed": "Put the call expression back and add a new call beside it, "
+    "or allow a new version with --supersede changed.",
+    "capability_changed": "Put the committed call back and call the other capability beside it, "
+    "or declare --drop {place!r}.",
     "divergence": "Let the payload be what it was, or allow a new version with --supersede changed.",
     "ambiguous": "Say take=2 in the call that is new work, declare the move, or --drop the record that is given up.",
 }
@@ -36,6 +39,16 @@ class Counterexample:
     seqs: tuple[int, ...] = ()
     call: str = ""
     digests: tuple[str, str] = ("", "")
+
+    def joined(self, other: Counterexample) -> Counterexample:
+        """Return the counterexample with another one's records, of the same kind and place."""
+        return replace(
+            self,
+            identities=(*self.identities, *other.identities),
+            records=self.records + other.records,
+            cost=self.cost + other.cost,
+            seqs=(*self.seqs, *other.seqs),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the counterexample as a model gets it."""

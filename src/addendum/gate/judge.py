@@ -114,7 +114,7 @@ def _took(claims: Claims, record: Record) -> tuple[Call, Record] | None:
 def _left(claims: Claims, record: Record) -> Counterexample:
     took = _took(claims, record)
     assert took is not None
-    call, other = took
+    call, _ = took
     return _example(
         claims,
         "ambiguous",

@@ -138,7 +138,8 @@ class Rule:
             return None
         return Halt(
             "divergence",
-            f"The call {call.identity} of {call.capability} is equal to a committed one, and it can't be told whether it is that one.",
+            f"The call {call.identity} of {call.capability} is equal to a committed one, "
+            "and it can't be told whether it is that one.",
             "Say take=2 in the script if a second artifact is wanted, declare the move, or drop the committed one.",
             call,
             {"ambiguous": found.rule, "records": [record.seq for record in found.records]},
@@ -161,7 +162,8 @@ def unresolved(call: Call, attempt: Attempt) -> Halt:
     where = "An attempt of it" if attempt.identity == call.identity else f"An equal call at {attempt.identity}"
     return Halt(
         "unresolved",
-        f"{where} was sent and has no result: it may have had its effect. {call.capability} is not sent again by itself.",
+        f"{where} was sent and has no result: it may have had its effect. "
+        f"{call.capability} is not sent again by itself.",
         "Find out what became of it, then `addendum reconcile RUN` with the result, or declare it abandoned.",
         call,
         {"attempt": attempt.seq, "key": attempt.key},
@@ -172,7 +174,8 @@ def _repeated(finding: Finding) -> Halt:
     call = finding.call
     return Halt(
         "repeat",
-        f"The call {call.identity} would pay again for what {finding.record.origin} paid for: a {finding.kind} of {call.capability}.",
+        f"The call {call.identity} would pay again for what {finding.record.origin} paid for: "
+        f"a {finding.kind} of {call.capability}.",
         "Say take=2 in the script if a second artifact is wanted, or allow it with --policy ledger=warn.",
         call,
         {"record": finding.record.seq, "finding": finding.kind},

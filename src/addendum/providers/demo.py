@@ -121,7 +121,7 @@ def result(capability: str, payload: Mapping[str, Any], n: int) -> Json:
 
 @dataclass(slots=True)
 class Fault:
-    """A failure to inject: at the n-th `dispatch` of a capability, or wherever the payload has the values of `where`."""
+    """A failure to inject: at the n-th `dispatch` of a capability, or where the payload has the values of `where`."""
 
     capability: str
     code: str

@@ -1,7 +1,8 @@
 """The entries of a run's journal as values, and how they are written (DESIGN section 4).
 
 One journal per run, append-only, in order of `seq`. Every view of a run (what is committed, what is unresolved,
-what it cost, how it ended) is a fold over these entries (`addendum.records.history`); nothing else is stored.
+what it cost, how it ended) is a fold over these entries (`addendum.records.history`); nothing else is stored. Times are integers (`at_ms` since 1970, `micros` of duration): a body without floats is
+canonical at the speed of C.
 
 | kind | says |
 | --- | --- |
@@ -129,7 +130,7 @@ class Attempt:
             "revision": self.revision,
             "drive": self.drive,
             "hold": self.hold,
-            "at": round(self.at, 3),
+            "at_ms": round(self.at * 1000),
         }
         if self.waits:
             body["waits"] = True
@@ -154,7 +155,7 @@ def attempt(seq: int, body: Body) -> Attempt:
         revision=body["revision"],
         drive=body["drive"],
         hold=body["hold"],
-        at=body["at"],
+        at=body["at_ms"] / 1000,
         waits=body.get("waits", False),
         supersedes=body.get("supersedes"),
     )
@@ -203,7 +204,7 @@ class Settled:
         if self.tokens:
             body["tokens"] = self.tokens
         if self.seconds:
-            body["seconds"] = round(self.seconds, 4)
+            body["micros"] = round(self.seconds * 1_000_000)
         if self.supersedes is not None:
             body["supersedes"] = self.supersedes
         if self.by:

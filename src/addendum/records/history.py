@@ -176,7 +176,7 @@ class History:
         found = self.attempts.pop(body["attempt"])
         usage = self.usage(found.capability)
         usage.cost += body["cost"]
-        usage.seconds += body.get("seconds", 0.0)
+        usage.seconds += body.get("micros", 0) / 1_000_000
 
     def _record(self, seq: int, body: Mapping[str, Any]) -> None:
         self.attempts.pop(body["attempt"], None)
@@ -211,7 +211,7 @@ class History:
             usage.cost += record.cost
             usage.tokens += body.get("tokens", 0)
             usage.bytes_in += body["result"]["size"] if "result" in body else 0
-            usage.seconds += body.get("seconds", 0.0)
+            usage.seconds += body.get("micros", 0) / 1_000_000
 
     def _rebind(self, seq: int, body: Mapping[str, Any]) -> None:
         record = self.records[body["record"]]
@@ -233,7 +233,7 @@ class History:
     def _end(self, seq: int, body: Mapping[str, Any]) -> None:
         self.ended = Ended(seq, body["drive"], body["status"], body)
         self.driving = False
-        self.seconds += body.get("seconds", 0.0)
+        self.seconds += body.get("micros", 0) / 1_000_000
         if body["status"] == "failed":
             self.open_failures = set(body["open"])
         elif body["status"] == "completed":

@@ -104,8 +104,8 @@ def grant_of(value: Any) -> Grant:
 class Player:
     """Plays one scenario in a folder of its own.
 
-    `open_context` builds the production parts around a provider; `child` is the command that plays one step in a process
-    of its own (it is given the folder and the step's number) and is killed in it."""
+    `open_context` builds the production parts around a provider; `child` is the command that plays one step in a
+    process of its own (it is given the folder and the step's number) and is killed in it."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class Player:
         )
         if done.returncode != -9:
             raise AddendumError(
-                f"Step {number} was to be killed and ended with {done.returncode} instead: {done.stderr.strip()[-500:]}",
+                f"Step {number} was to be killed and ended with {done.returncode}: {done.stderr.strip()[-500:]}",
                 hint="Is the dispatch that the crash names ever reached?",
             )
 

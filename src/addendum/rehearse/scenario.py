@@ -1,4 +1,4 @@
-"""A scenario as it is written in YAML: strictly read, so that a typo is an error and never an expectation that holds."""
+"""A scenario as it is written in YAML: strictly read, so that a typo is an error and no expectation that holds."""
 
 from __future__ import annotations
 

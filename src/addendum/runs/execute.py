@@ -79,7 +79,7 @@ class Attempt:
 
         def session() -> Session:
             return context.sandbox.open(
-                script(scene.program), canon.freeze(self.args), limits=context.limits, nonce=context.clock.token()
+                script(scene.program), canon.plain(self.args), limits=context.limits, nonce=context.clock.token()
             )
 
         def fingerprint(call: Call) -> str:

@@ -98,7 +98,7 @@ def retried(history: History, retry: Retry) -> set[int]:
 
 
 def _claimable(record: Record, revision: int) -> bool:
-    """Whether a record can still belong to a call: it stands somewhere, or a revision left a result without identity."""
+    """Whether a record can still belong to a call: it stands somewhere, or is a result without identity."""
     if record.identity is not None:
         return True
     if not record.ok or record.is_read:

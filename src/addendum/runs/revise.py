@@ -18,6 +18,7 @@ from addendum.kernel.loop import Halt, Loop
 from addendum.kernel.policy import Allowances
 from addendum.kernel.shadow import shadow
 from addendum.plan import Plan, draw, to_json
+from addendum.records import entries
 from addendum.records.stored import Entry
 from addendum.runs.admit import Admission, admit
 from addendum.runs.context import Context
@@ -27,6 +28,8 @@ from addendum.runs.result import StepResult
 from addendum.runs.start import driving, granted, not_admitted, policy_of, revision_entry
 from addendum.script.program import Program
 
+SHOWN = 20
+"""For how many diverging calls a plan shows the committed payload beside the new one."""
 UNCHANGED: Any = object()
 """Stands for: the run's own args."""
 
@@ -103,7 +106,7 @@ def _plan(context: Context, ready: Scene, program: Program, args: Json) -> Plan:
         attempts=dict(history.attempts),
     )
     session = context.sandbox.open(
-        script(program), canon.freeze(args), limits=context.limits, nonce=context.clock.token()
+        script(program), canon.plain(args), limits=context.limits, nonce=context.clock.token()
     )
     try:
         replayed = shadow(Loop(claims, max_payload=context.max_payload), session, journal.outcome)
@@ -115,7 +118,18 @@ def _plan(context: Context, ready: Scene, program: Program, args: Json) -> Plan:
         return found
     finally:
         session.close()
-    return draw(replayed, rule, found, ready.dropped)
+    draw(replayed, rule, found, ready.dropped)
+    for call in found.diverging[:SHOWN]:
+        found.committed[call.seq] = _asked(journal, call.seq)
+    return found
+
+
+def _asked(journal: Journal, seq: int) -> Json:
+    """Return the payload that a record's call asked for."""
+    attempt = journal.history.records[seq].attempt
+    for stored in journal.store.entries(journal.run, after=attempt - 1, upto=attempt):
+        return journal.value(entries.ref(stored.body["payload"]))
+    return None
 
 
 def revise(
