@@ -16,8 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from addendum import identity
+from addendum.script.bounds import Bounds
 from addendum.script.normal import Normal
-from addendum.script.program import Position, Program, compile_program
+from addendum.script.program import Position, Program, build
+from addendum.script.scope import analyse
 
 pytestmark = [
     pytest.mark.slow,
@@ -144,9 +146,14 @@ class Context:
         pass
 
 
+def compiled(source: str) -> Program:
+    """Return the program of a script, without bounds: they have their own tests, and take longer."""
+    return build(source, analyse(ast.parse(source)), Bounds())
+
+
 def run_both(source: str) -> tuple[Program, Guest]:
     """Run a script as it is and annotated; both have to do the same. Returns the program and its annotated run."""
-    program = compile_program(source)
+    program = compiled(source)
     plain, annotated = Guest(annotated=False), Guest(annotated=True)
     assert annotated.run(program.annotated) == plain.run(source)
     assert [call[1:] for call in annotated.calls] == [call[1:] for call in plain.calls]
@@ -363,7 +370,7 @@ def known(position: Position) -> tuple[object, ...]:
 
 def positions(source: str) -> list[tuple[object, ...]]:
     """Return the positions of a script."""
-    program = compile_program(source)
+    program = compiled(source)
     compile(program.annotated, "<script>", "exec")
     return [known(position) for position in program.positions.values()]
 
@@ -440,7 +447,7 @@ def test_formatting_changes_nothing(source: str, how: str) -> None:
                 for line in source.split("\n")
             )
     assert positions(changed) == positions(source), changed
-    assert compile_program(changed).functions == compile_program(source).functions
+    assert compiled(changed).functions == compiled(source).functions
 
 
 def mutants(call: ast.expr) -> list[tuple[str, Callable[[], None], Callable[[], None]]]:

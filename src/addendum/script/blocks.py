@@ -38,7 +38,8 @@ def _number(body: Body, items: list[Item], path: str, loop: Loop | None, tested:
 def _block(body: Body, block: Block, path: str, outer: Loop | None) -> None:
     loop: Loop | None = None
     if block.kind in ("for", "while") and any(part.suffix in _LOOPS for part in block.parts):
-        loop = block.loop = Loop(block.node, len(body.loops), outer, path)  # type: ignore[arg-type]
+        tested = block.parts[0].suffix == ".test"
+        loop = block.loop = Loop(block.node, len(body.loops), outer, path, tested)  # type: ignore[arg-type]
         body.loops.append(loop)
     for part in block.parts:
         inner = loop if loop is not None and part.suffix in _LOOPS else outer

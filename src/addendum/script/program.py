@@ -7,11 +7,13 @@ import hashlib
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from addendum.errors import UsageError
 from addendum.script.annotate import annotate
 from addendum.script.blocks import number
+from addendum.script.bounds import Bounds
+from addendum.script.bounds import analyse as bound
 from addendum.script.edits import Text
 from addendum.script.fanouts import Branches
 from addendum.script.normal import digest, without
@@ -24,17 +26,6 @@ EXCERPT: Final = 120
 """How much of a call's source a position keeps, in characters."""
 
 
-class Bounds(Protocol):
-    """What is needed of the bound analysis: how often, by syntax node; None when no bound follows."""
-
-    @property
-    def loops(self) -> Mapping[ast.For | ast.While, int | None]: ...
-    @property
-    def fanouts(self) -> Mapping[ast.Call, int | None]: ...
-    @property
-    def multiplicity(self) -> Mapping[ast.Call, int | None]: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
     """A place in a source that identities rest on (DESIGN section 3).
@@ -42,8 +33,9 @@ class Position:
     `text` is its text form and `block` that without the last part. `capability` is set for sites: a catalog
     name, or `ctx.now`, `ctx.random`, `ctx.uuid`, `ctx.sleep`; `name` is the capability, callee or method. The
     `fingerprint` is a SHA-256 in hex, None for loops. Line and column count from 1, the column in characters;
-    `expression` is the call's source on one line, cut. `bound` is a loop's iterations, a fan-out's width, or how
-    often a call can run per entry of its function or per iteration of its loop; None if no bound follows.
+    `expression` is the call's source on one line, cut. `bound` is how many numbers a frame of it can have: a loop's
+    iterations (one more when its test calls), a fan-out's width, or how often a call can run per entry of its
+    function or per iteration of its loop; None if no bound follows.
     `loops` are the positions of the loops around it in its function, outermost first.
     """
 
@@ -88,22 +80,22 @@ def compile_program(text: str) -> Program:
             warnings.simplefilter("ignore")
             tree = ast.parse(text, "<script>", feature_version=(3, 11))
         scope = analyse(tree)
-        return build(text, scope, None)
+        return build(text, scope, bound(scope))
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or 1
         raise UsageError(f"The source doesn't parse, line {line}.", hint="Run the checker on it.", line=line) from error
-    except RecursionError as error:
+    except (RecursionError, MemoryError) as error:  # what the parser raises for deep nesting depends on its version
         raise UsageError("The source nests too deeply.", hint="Split long expressions.") from error
 
 
-def build(source: str, scope: Scope, bounds: Bounds | None) -> Program:
+def build(source: str, scope: Scope, bounds: Bounds) -> Program:
     """Return the program of a source whose tree, names and bounds are known already."""
     walk = Walk(scope).run()
     for body in walk.bodies:
         number(body)
     text = Text(source)
     annotated, line_map = annotate(walk, text)  # also puts the places of nodes in f-strings right
-    collector = _Positions(text, Branches(scope), bounds)
+    collector = _Positions(text, scope, bounds)
     for body in walk.bodies:
         collector.add(body, body.items)
     return Program(
@@ -123,10 +115,11 @@ def build(source: str, scope: Scope, bounds: Bounds | None) -> Program:
 class _Positions:
     """Makes positions of numbered places and loops."""
 
-    def __init__(self, text: Text, branches: Branches, bounds: Bounds | None) -> None:
+    def __init__(self, text: Text, scope: Scope, bounds: Bounds) -> None:
         self.positions: dict[str, Position] = {}
         self._text = text
-        self._branches = branches
+        self._scope = scope
+        self._branches = Branches(scope)
         self._bounds = bounds
 
     def add(self, body: Body, items: list[Item]) -> None:
@@ -142,14 +135,12 @@ class _Positions:
 
     def _place(self, body: Body, place: Place) -> None:
         node = place.node
-        fingerprint = digest(place.text)
-        bound: int | None = None
-        if isinstance(node, ast.Call):
-            if place.kind == "fanout":
-                fingerprint = self._branches.fingerprint(node, place.name)
-            if self._bounds is not None:
-                known = self._bounds.fanouts if place.kind == "fanout" else self._bounds.multiplicity
-                bound = known.get(node)
+        if place.kind == "fanout" and isinstance(node, ast.Call):
+            fingerprint = self._branches.fingerprint(node, place.name)
+            bound = self._bounds.fanouts.get(node)
+        else:
+            fingerprint = digest(place.text)
+            bound = self._multiplicity(node)
         self.positions[place.position] = Position(
             text=place.position,
             kind=place.kind,  # type: ignore[arg-type]
@@ -165,9 +156,22 @@ class _Positions:
             loops=place.loop.chain() if place.loop is not None else (),
         )
 
+    def _multiplicity(self, node: ast.expr) -> int | None:
+        """Return how often a place can be reached per entry of its function, or per iteration of its loop."""
+        if isinstance(node, ast.Call) and node in self._bounds.multiplicity:
+            return self._bounds.multiplicity[node]
+        above: ast.AST | None = node
+        while above is not None and not isinstance(above, ast.stmt | ast.Lambda | ast.comprehension):
+            if isinstance(above, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+                return None
+            above = self._scope.parent.get(above)
+        return 1 if isinstance(above, ast.stmt) else None
+
     def _loop(self, body: Body, loop: Loop) -> None:
         node = loop.node
-        bound = self._bounds.loops.get(node) if self._bounds is not None else None  # type: ignore[arg-type]
+        bound = self._bounds.loops.get(node)
+        if bound is not None and loop.tested:
+            bound += 1  # the test that ends the loop has the number of an iteration that isn't entered
         head = node.test if isinstance(node, ast.While) else node.iter
         name = "while" if isinstance(node, ast.While) else "for"
         self.positions[loop.position] = Position(

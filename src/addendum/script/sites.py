@@ -23,12 +23,13 @@ NO_NAME: Final = "?"
 
 @dataclass(slots=True, eq=False)
 class Loop:
-    """A counted loop of an async or sync function; `number` is its number in the function, in source order."""
+    """A counted loop; `number` is its number in the function, in source order. `tested`: its test calls."""
 
     node: ast.For | ast.AsyncFor | ast.While
     number: int
     outer: Loop | None
     position: str
+    tested: bool
 
     def chain(self) -> tuple[str, ...]:
         """Return the positions of this loop and those around it, outermost first."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import sys
 import textwrap
-import time
 
 import pytest
 
 from addendum.errors import UsageError
-from addendum.script.program import Position, compile_program
+from addendum.script.bounds import Bounds
+from addendum.script.program import Position, build, compile_program
 from addendum.script.scope import analyse
 
 
@@ -235,17 +236,65 @@ def test_a_fan_out_differs_for_another_method_or_function() -> None:
     assert len({fanout(body) for body in bodies}) == len(bodies)
 
 
-# --- size ---------------------------------------------------------------------------------------------------------
+# --- bounds and size ----------------------------------------------------------------------------------------------
 
 
-def test_the_walk_is_linear_in_the_number_of_sites() -> None:
-    """Thousands of sites, in f-strings too, cost a few times what parsing them costs."""
-    plain = "".join(f"    x{n} = await ctx.run('a', {{'n': {n}}})\n" for n in range(2500))
-    fields = "".join(f"{{await ctx.run('b', {n})}}\n" for n in range(2500))
-    source = f"async def orchestrate(ctx, args):\n{plain}    return f'''{fields}'''\n"
-    started = time.process_time()
-    analyse(ast.parse(source))
-    parsed = time.process_time()
-    program = compile_program(source)
-    assert len(program.positions) == 5000
-    assert time.process_time() - parsed < 20 * (parsed - started)
+def test_bounds_are_those_of_the_numbers_that_a_frame_can_have() -> None:
+    """A loop's iterations, a fan-out's width, how often a call runs; one more for a while whose test calls."""
+    found = positions(
+        """
+        async def orchestrate(ctx, args):
+            for x in args["items"][:5]:
+                await ctx.run("a", {"x": x})
+            n = 0
+            while n < 3:
+                n += 1
+                await ctx.now()
+            n = 0
+            while n < 3 and await ctx.random():
+                n += 1
+            y = [await ctx.run("b", {"i": i}) for i in range(4)]
+            await ctx.parallel([ctx.run("c", {"i": i}) for i in range(6)])
+            made = ctx.run("d", {})
+            return await made
+        """
+    )
+    assert {text.removeprefix("orchestrate/"): position.bound for text, position in found.items()} == {
+        "for.0": 5,
+        "for.0/a#0": 1,
+        "while.0": 3,
+        "while.0/ctx.now#0": 1,
+        "while.1": 4,
+        "while.1.test/ctx.random#0": 1,
+        "b#0": 4,
+        "parallel#0": 6,
+        "c#0": 6,
+        "d#0": 1,
+        "await#0": 1,
+    }
+
+
+def test_the_work_is_linear_in_the_number_of_sites() -> None:
+    """Twice the sites, in f-strings too, are twice the function calls."""
+
+    def work(sites: int) -> int:
+        plain = "".join(f"    x{n} = await ctx.run('a', {{'n': {n}}})\n" for n in range(sites))
+        fields = "".join(f"{{await ctx.run('b', {n})}}\n" for n in range(sites))
+        source = f"async def orchestrate(ctx, args):\n{plain}    return f'''{fields}'''\n"
+        scope = analyse(ast.parse(source))
+        calls = 0
+
+        def count(frame: object, event: str, argument: object) -> None:
+            nonlocal calls
+            calls += 1
+
+        before = sys.getprofile()
+        sys.setprofile(count)
+        try:
+            program = build(source, scope, Bounds())
+        finally:
+            sys.setprofile(before)
+        assert len(program.positions) == 2 * sites
+        return calls
+
+    assert work(400) < 2.1 * work(200)
