@@ -103,7 +103,8 @@ class Dispatcher:
         except TimeoutError:
             unknown = f"no answer within {timeout:g} s"
         except asyncio.CancelledError:
-            return
+            # Whoever cancelled it, the loop or the provider itself: without an answer, the driver would wait for ever.
+            unknown = "the call was cancelled while it was under way"
         except BaseException as broken:  # noqa: BLE001 - whatever a handler raises is the call's failure
             error = CapabilityError("provider_error", f"{type(broken).__name__}: {broken}"[:2000])
         self.answers.put(Answered(request.attempt, time.perf_counter() - started, reply, error, unknown))

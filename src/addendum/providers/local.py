@@ -1,0 +1,190 @@
+"""A provider of the user's own functions: coroutine functions run on the event loop, others in threads of their own.
+
+What a handler may do, and what becomes of it:
+
+| handler | outcome of the call |
+| --- | --- |
+| returns a JSON value, a dataclass or a pydantic model | success, at the catalog's price |
+| returns a `Reply` | success, at the cost that it reports |
+| raises `CapabilityError` | that failure; a retryable one is tried again by the host |
+| raises `UnknownOutcome` or `TimeoutError`, cancels itself, doesn't end in time | not known |
+| raises anything else, `SystemExit` and `KeyboardInterrupt` too | `provider_error` with the exception's type and text |
+| returns what JSON can't say, what is too large or doesn't fit its schema | `provider_error`; its price is counted |
+
+Not known: unresolved if the capability has side effects, else a retryable `timeout`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from pydantic import BaseModel, TypeAdapter
+
+from addendum.authority.catalog import Capability
+from addendum.canon import MAX_DEPTH
+from addendum.errors import CapabilityError, ConfigError, UnknownOutcome
+from addendum.ports import Provider, Reply, Request
+from addendum.providers.signature import Signature, declared, read
+from addendum.providers.threads import LoopThread, NoThread, Threads
+
+_TEXT: Final = 2000
+"""Characters of an exception's own text that are kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handler:
+    """A registered capability, and who does its work: nobody for one that a person answers. `lookup` takes an
+    idempotency key and returns what became of that dispatch, or None."""
+
+    capability: Capability
+    function: Callable[..., Any] | None = None
+    signature: Signature = field(default_factory=Signature)
+    lookup: Callable[[str], Any] | None = None
+
+
+class LocalProvider:
+    """The `Provider` port over registered handlers; what none of them takes goes to `rest`."""
+
+    def __init__(self, *, rest: Provider | None = None) -> None:
+        self.rest = rest
+        self._handlers: dict[str, Handler] = {}
+        self._threads = Threads()
+        self._loop = LoopThread()
+        self._adapters: dict[type, TypeAdapter[Any]] = {}
+
+    @property
+    def capabilities(self) -> list[Capability]:
+        """What is registered, in its order."""
+        return [handler.capability for handler in self._handlers.values()]
+
+    def register(
+        self,
+        capability: Capability,
+        function: Callable[..., Any] | None,
+        *,
+        scope: Mapping[str, Any],
+        given: object = None,
+        returned: object = None,
+        lookup: Callable[[str], Any] | None = None,
+    ) -> None:
+        """Register a capability with its handler; None if a person answers.
+
+        `scope` are the names around the handler's definition. `given` and `returned` are JSON Schemas or types for
+        payload and result, None for what the annotations say. Raises `ConfigError`, also for a name that another
+        function has; the same function once more takes the place of the first (a cell that is run again)."""
+        name = capability.name
+        before = self._handlers.get(name)
+        if before is not None and before.function is not None and not _same(before.function, function):
+            raise ConfigError(f"The capability {name!r} is registered twice.", hint="Rename one.")
+        if function is not None:
+            signature = read(function, name, scope, given, returned)
+        else:
+            signature = Signature(
+                input={"type": "object"} if given is None else declared(given, name, "input", "validation"),
+                output={} if returned is None else declared(returned, name, "output", "serialization"),
+            )
+        about = capability.about or (inspect.getdoc(function) or "").partition("\n")[0]
+        full = replace(capability, input=signature.input, output=signature.output, about=about)
+        self._handlers[name] = Handler(capability=full, function=function, signature=signature, lookup=lookup)
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Return the event loop for handlers when the caller has none: one for all runs, so that they keep clients."""
+        return self._loop.loop()
+
+    def close(self) -> None:
+        """End the event loop."""
+        self._loop.close()
+
+    async def dispatch(self, request: Request) -> Reply:
+        """Do the work of one call. Raises as the table of this module says."""
+        handler = self._handlers.get(request.capability)
+        if handler is None or handler.function is None:
+            if handler is None and self.rest is not None:
+                return await self.rest.dispatch(request)
+            raise CapabilityError("provider_error", f"nobody does the work of {request.capability}")
+        arguments = handler.signature.bind(request)
+        try:
+            return self._reply(await self._call(functools.partial(handler.function, **arguments)))
+        except NoThread:
+            message = "no thread was free within the time limit; nothing was done"
+            raise CapabilityError("rate_limited", message, retryable=True) from None
+        except asyncio.CancelledError:
+            if _cancelling():
+                raise
+            raise UnknownOutcome(f"the handler of {request.capability} was cancelled from within") from None
+        except BaseException as error:
+            raise _failure(error) from error
+
+    async def lookup(self, capability: str, key: str) -> Reply | None:
+        """Ask a handler's lookup what became of an earlier dispatch; None if there is none, or it can't say."""
+        handler = self._handlers.get(capability)
+        if handler is None:
+            return await self.rest.lookup(capability, key) if self.rest is not None else None
+        if handler.lookup is None:
+            return None
+        found = await self._call(functools.partial(handler.lookup, key))
+        return None if found is None else self._reply(found)
+
+    async def _call(self, call: functools.partial[Any]) -> Any:
+        """Call a function where it blocks nobody, and await what it returns if that can be awaited."""
+        value = call() if _is_async(call.func) else await self._threads.run(call)
+        return await value if inspect.isawaitable(value) else value
+
+    def _reply(self, value: Any) -> Reply:
+        if isinstance(value, Reply):
+            return Reply(self._written(value.value, 0), value.usage)
+        return Reply(self._written(value, 0))
+
+    def _written(self, value: Any, depth: int) -> Any:
+        """Write models and dataclasses as the JSON that they declare. All else stays: the broker refuses what is no
+        JSON, so that nothing is converted silently."""
+        if depth > MAX_DEPTH:
+            return value
+        if isinstance(value, BaseModel):
+            return value.model_dump(mode="json", by_alias=True)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            kind = type(value)
+            if kind not in self._adapters:
+                self._adapters[kind] = TypeAdapter(kind)
+            return self._adapters[kind].dump_python(value, mode="json", by_alias=True)
+        if type(value) is dict:
+            return {key: self._written(item, depth + 1) for key, item in value.items()}
+        if type(value) in (list, tuple):
+            return [self._written(item, depth + 1) for item in value]
+        return value
+
+
+def _same(one: Callable[..., Any], other: Callable[..., Any] | None) -> bool:
+    """Whether two functions are the same definition."""
+    names = [(getattr(f, "__module__", None), getattr(f, "__qualname__", None)) for f in (one, other)]
+    return names[0] == names[1] and names[0][1] is not None
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+def _cancelling() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _failure(error: BaseException) -> Exception:
+    """Return what a handler's exception means, in terms of the port."""
+    if isinstance(error, CapabilityError | UnknownOutcome):
+        return error
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - an exception that can't say what it is
+        text = ""
+    if isinstance(error, TimeoutError):
+        return UnknownOutcome(text or "the handler timed out")
+    return CapabilityError("provider_error", f"{type(error).__name__}: {text}"[:_TEXT])

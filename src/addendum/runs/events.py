@@ -1,0 +1,143 @@
+"""What a run tells those who watch it: the shapes of events, told apart by `event`.
+
+The same dicts reach an observer, an iteration and the service's stream. Money is in nano-dollars (10^-9 US dollars).
+`identity` is the call's (DESIGN section 3), `seq` its record's number in the journal, `run` the run's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias, TypedDict
+
+from addendum.canon import Json
+from addendum.runs.result import StepResult
+
+
+class Log(TypedDict):
+    """The script logged a text, or named a phase."""
+
+    run: str
+    event: Literal["log", "phase"]
+    text: str
+
+
+# The next two have keys that are keywords of Python.
+Dispatched = TypedDict(
+    "Dispatched",
+    {
+        "run": str,
+        "event": Literal["dispatched"],
+        "identity": str,
+        "capability": str,
+        "attempt": int,
+        "try": int,
+        "price": int,
+    },
+)
+"""A call was sent. Its attempt is durable. `price` is what was reserved for it; `try` counts from 1."""
+
+Retry = TypedDict(
+    "Retry",
+    {
+        "run": str,
+        "event": Literal["retry"],
+        "identity": str,
+        "capability": str,
+        "code": str,
+        "message": str,
+        "in": float,
+    },
+)
+"""A call failed in a way that may pass, and is sent again in so many seconds (`in`)."""
+
+
+class Settled(TypedDict):
+    """A call has its outcome, and it is durable. `failure` has `code`, `message` and `retryable`; None for a result."""
+
+    run: str
+    event: Literal["settled"]
+    identity: str
+    capability: str
+    seq: int
+    ok: bool
+    cost: int
+    failure: Mapping[str, Json] | None
+
+
+class HandedOver(TypedDict):
+    """The script got an outcome: `replayed` from an earlier drive, `handed_over` from this one."""
+
+    run: str
+    event: Literal["replayed", "handed_over"]
+    identity: str
+    capability: str
+    seq: int
+    ok: bool
+
+
+class Rebound(TypedDict):
+    """A record belongs to a call at another identity from here on."""
+
+    run: str
+    event: Literal["rebound"]
+    identity: str
+    capability: str
+    seq: int
+
+
+class Repeat(TypedDict):
+    """The ledger found that an equal call was paid for before, at the identity `of`, and its policy lets it pass."""
+
+    run: str
+    event: Literal["repeat"]
+    finding: str
+    identity: str
+    capability: str
+    of: str
+
+
+class Asked(TypedDict):
+    """A person was asked, and the call waits for the answer."""
+
+    run: str
+    event: Literal["asked"]
+    identity: str
+    capability: str
+    payload: Json
+
+
+class Limited(TypedDict):
+    """A call is over a limit of the grant, and isn't sent."""
+
+    run: str
+    event: Literal["limit"]
+    identity: str
+    limit: str
+
+
+class Unresolved(TypedDict):
+    """A call was sent and nobody knows what became of it."""
+
+    run: str
+    event: Literal["unresolved"]
+    identity: str
+    capability: str
+    message: str
+
+
+class Finished(TypedDict):
+    """The last one of an iteration: the drive has ended. `result` is what the blocking method would have returned."""
+
+    run: str
+    event: Literal["result"]
+    result: StepResult
+
+
+Event: TypeAlias = (
+    Log | Dispatched | Retry | Settled | HandedOver | Rebound | Repeat | Asked | Limited | Unresolved | Finished
+)
+
+
+def finished(result: StepResult) -> Mapping[str, Any]:
+    """Return the last event of an iteration."""
+    return {"run": result.run, "event": "result", "result": result}

@@ -1,0 +1,128 @@
+"""What a caller of the library passes, read into what the use cases take. Everything malformed is a `UsageError`."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+import jsonschema
+from referencing import Registry, Resource
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
+
+from addendum.authority.catalog import Capability
+from addendum.authority.grant import Grant, everything, from_json
+from addendum.errors import ConfigError, NotFound, UsageError
+from addendum.kernel.policy import Allowances, Retry
+
+Source: TypeAlias = "str | os.PathLike[str]"
+"""A script's text, or the path of its file."""
+GrantLike: TypeAlias = "Grant | Mapping[str, Any] | str | os.PathLike[str]"
+"""A grant, its data as in TOML or JSON, or the path of a TOML file."""
+Supersede: TypeAlias = "bool | Literal['changed'] | Iterable[str]"
+"""Whether committed calls that change may be replaced: all of them, or the ones at these identities."""
+
+
+def text(source: Source) -> str:
+    """Return a script's text. Raises `NotFound` and `UsageError` for a file that can't be read."""
+    if isinstance(source, str):
+        if source.endswith(".py") and "\n" not in source:
+            raise UsageError(f"{source!r} is a file's name, not a script.", hint=f"Pass pathlib.Path({source!r}).")
+        return source
+    return _read(source, "a script")
+
+
+def grant(given: GrantLike, known: Mapping[str, object]) -> Grant:
+    """Return a grant. One that names no capabilities, only limits, grants all that are `known` under them.
+
+    Raises `ConfigError` for one that is malformed or names a capability that isn't known, `NotFound` for a missing
+    file.
+    """
+    if isinstance(given, Grant):
+        return given
+    data: Any = given
+    if not isinstance(given, Mapping):
+        try:
+            data = tomllib.loads(_read(given, "a grant"))
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(
+                f"The grant {os.fspath(given)} can't be read: {error}.", hint="It is a TOML file."
+            ) from None
+    found = from_json(data)
+    if "capabilities" not in data:
+        return Grant(everything(known).capabilities, found.limits, found.worst_case)
+    unknown = sorted(set(found.capabilities) - set(known))
+    if unknown:
+        raise ConfigError(
+            f"The grant names {unknown[0]!r}, which isn't registered.", hint=f"There are {', '.join(sorted(known))}."
+        )
+    return found
+
+
+def allowances(
+    supersede: Supersede = False,
+    retry: Retry = "open",
+    drops: Iterable[str] = (),
+    moves: Mapping[str, str] | None = None,
+) -> Allowances:
+    """Return what an operator allows for one attempt. Raises `ConfigError` for what there isn't."""
+    if retry not in get_args(Retry):
+        raise ConfigError(f"retry is {retry!r}.", hint=f"It is one of {', '.join(get_args(Retry))}.")
+    if isinstance(supersede, str) and supersede != "changed":
+        raise ConfigError(f"supersede is {supersede!r}.", hint='Write "changed", or a list of identities.')
+    if isinstance(drops, str):
+        raise ConfigError(f"drops is the text {drops!r}.", hint="Write a list of identities or static paths.")
+    return Allowances(
+        supersede=supersede if isinstance(supersede, bool) else supersede == "changed" or frozenset(supersede),
+        retry=retry,
+        drops=tuple(drops),
+        moves=dict(moves or {}),
+    )
+
+
+def schemas(capability: Capability) -> None:
+    """Check a capability's schemas when it is declared, so that no run meets one that can't be used.
+
+    Raises `ConfigError` for one that is no JSON Schema, and for a reference to what isn't in it: nothing is fetched."""
+    for what, schema in (("input", capability.input), ("output", capability.output)):
+        kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+        try:
+            kind.check_schema(dict(schema))
+        except jsonschema.SchemaError as error:
+            raise ConfigError(
+                f"The {what} of {capability.name} is no JSON Schema: {error.message}.", hint="Mend the schema."
+            ) from None
+        resource = Resource.from_contents(dict(schema), default_specification=DRAFT202012)
+        resolver = Registry().with_resource("", resource).resolver()
+        for reference in _references(schema):
+            try:
+                resolver.lookup(reference)
+            except Unresolvable:
+                raise ConfigError(
+                    f"The {what} of {capability.name} refers to {reference!r}, which isn't in it.",
+                    hint="Put it under $defs, and refer to it as #/$defs/NAME.",
+                ) from None
+
+
+def _references(schema: object) -> Iterator[str]:
+    if isinstance(schema, Mapping):
+        for key, value in schema.items():
+            if key == "$ref" and isinstance(value, str):
+                yield value
+            elif key not in ("const", "enum", "default", "examples"):
+                yield from _references(value)
+    elif isinstance(schema, list | tuple):
+        for value in schema:
+            yield from _references(value)
+
+
+def _read(path: str | os.PathLike[str], what: str) -> str:
+    try:
+        return Path(path).read_text("utf-8-sig")
+    except FileNotFoundError:
+        raise NotFound(f"There is no file {os.fspath(path)}.", hint=f"Name the file of {what}.") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{os.fspath(path)} can't be read: {error}.", hint=f"Name the UTF-8 file of {what}.") from None
