@@ -14,6 +14,7 @@ from addendum.config import Settings
 from addendum.errors import ConfigError
 from addendum.ports import Provider, Sandbox, Store
 from addendum.providers import demo
+from addendum.providers.local import LocalProvider
 from addendum.rehearse.runner import Played, Player
 from addendum.rehearse.scenario import Scenario
 from addendum.runs.context import Context
@@ -50,6 +51,11 @@ def open_provider(name: str) -> tuple[Provider, Catalog]:
     if name == "demo":
         return demo.DemoProvider(), demo.CATALOG
     raise ConfigError(f"There is no provider {name!r}.", hint="There is demo; register your own with addendum.App.")
+
+
+def open_local(rest: Provider | None = None) -> LocalProvider:
+    """Open a provider of registered functions; what none of them takes goes to `rest`."""
+    return LocalProvider(rest=rest)
 
 
 def open_context(
