@@ -189,7 +189,7 @@ class SqliteDatabase:
                 hint="Put it on a local disk: SQLite needs shared memory, which network file systems don't offer.",
                 store=self.where,
             )
-        for setting in ("synchronous", "fullfsync", "foreign_keys", "cell_size_check", "trusted_schema"):
+        for setting in ("synchronous", "checkpoint", "fullfsync", "foreign_keys", "cell_size_check", "trusted_schema"):
             connection.execute(self._sql[setting])
         if missing(self._version(connection), self.where):
             self._migrate(connection)

@@ -21,6 +21,9 @@ PRAGMA journal_mode = WAL;
 -- synchronous: Wait for the disk in every commit.
 PRAGMA synchronous = FULL;
 
+-- checkpoint: Fold the log into the file after this many pages, as writing a short log over is faster than growing it.
+PRAGMA wal_autocheckpoint = 128;
+
 -- fullfsync: Wait for the disk itself, not only its cache, where the system tells them apart (macOS).
 PRAGMA fullfsync = ON;
 
