@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,7 @@ from addendum.kernel.sources import Fate
 from addendum.ports import Session
 from addendum.records.stored import Entry
 from addendum.runs.context import Context
+from addendum.runs.locate import locate
 from addendum.runs.prepare import Scene, script
 from addendum.runs.result import StepResult
 
@@ -50,6 +52,7 @@ class Attempt:
             journal.append(Entry("drive", self._begin(number)))
             drive = self._drive(number, dispatcher)
             ending = drive.run()
+            locate(self.scene.program, ending.where)
             return self._end(drive, ending, number)
         finally:
             dispatcher.close()
@@ -164,6 +167,7 @@ class Attempt:
             "micros": round(settler.accounts.elapsed * 1_000_000),
             "at_ms": round(self.context.clock.now() * 1000),
             "counts": self._counts(drive, len(orphans)),
+            "replayed": spans(seq for seq in drive.loop.handed if journal.history.records[seq].drive != number),
         }
         if ending.status == "completed":
             result, blobs = drive.result_ref(ending.value)
@@ -210,6 +214,17 @@ class Attempt:
             "unsaved": drive.settler.unsaved,
         }
         return found
+
+
+def spans(numbers: Iterable[int]) -> list[list[int]]:
+    """Return numbers as spans, first and last: [1, 2, 3, 7] is [[1, 3], [7, 7]]. Few numbers for many replays."""
+    found: list[list[int]] = []
+    for number in sorted(numbers):
+        if found and found[-1][1] == number - 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return found
 
 
 def _anchors(drive: Drive, revision: int) -> list[Entry]:

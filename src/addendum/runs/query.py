@@ -14,24 +14,51 @@ from addendum.canon import Json
 from addendum.errors import NotFound, RunBusy
 from addendum.ports import RunHeader, Store
 from addendum.records import entries
-from addendum.records.certificate import Certificate, certificate
+from addendum.records.certificate import Certificate, Difference, certificate
 from addendum.records.entries import Attempt, Body, Ref
 from addendum.records.history import History, Record
 from addendum.records.stored import Stored
 from addendum.runs.advice import Advice, advise
 
 CallState: TypeAlias = Literal[
-    "committed", "failed", "in_flight", "unresolved", "interrupted", "waiting", "orphaned", "superseded", "unbound", "retried"
+    "committed",
+    "failed",
+    "in_flight",
+    "unresolved",
+    "interrupted",
+    "waiting",
+    "orphaned",
+    "superseded",
+    "unbound",
+    "retried",
 ]
 """`failed` stands in the trace (handled or open), `retried` is a failure that was tried again, `interrupted` is a
 read-only attempt without a result, `unbound` a result that a revision left without identity."""
 
-AttemptState: TypeAlias = Literal["committed", "failed", "retried", "abandoned", "in_flight", "unresolved", "interrupted", "waiting"]
+AttemptState: TypeAlias = Literal[
+    "committed", "failed", "retried", "abandoned", "in_flight", "unresolved", "interrupted", "waiting"
+]
 
 
 def certified(store: Store, run: str) -> str:
     """Recompute a run's certificate from the store: "ok" or "differences"."""
     return "ok" if not certificate(store.entries(run), store.blob, sites=False).differences else "differences"
+
+
+def beginning(store: Store, run: str, head: str, count: int) -> list[Difference]:
+    """Compare with a certificate that was taken when the journal had `count` entries: is what it covered still there?
+
+    A chain that is recomputed from the store can't tell that its end was cut off; a certificate kept elsewhere can.
+    """
+    if count == 0:
+        return []
+    last = next(iter(store.entries(run, after=count - 1, upto=count)), None)
+    if last is None:
+        there, _ = store.head(run)
+        return [Difference(count, f"the certificate covers {count} entries, the store has {there}")]
+    if last.chain != head:
+        return [Difference(count, "the chain is another one than in the certificate")]
+    return []
 
 
 def certify(store: Store, run: str) -> Certificate:
@@ -58,8 +85,6 @@ class Reading:
     replays: dict[int, int] = field(default_factory=dict)
     replayed: int = 0
     how: dict[int, str] = field(default_factory=dict)
-    """What began each revision: run, resume or revise; and when, in `began`."""
-    began: dict[int, float] = field(default_factory=dict)
 
     def take(self, stored: Stored) -> None:
         """Fold one entry in."""
@@ -77,9 +102,6 @@ class Reading:
                 self._close(body["attempt"], "retried", body)
             case "abandon":
                 self._close(body["attempt"], "abandoned", body)
-            case "drive":
-                self.how.setdefault(body["revision"], body["how"])
-                self.began.setdefault(body["revision"], body["at"])
             case "end":
                 self._ended(body)
         self.history.take(stored)
@@ -96,7 +118,7 @@ class Reading:
     def _ended(self, body: Body) -> None:
         """Count how often each record was served in a drive that wasn't the one that paid for it."""
         self.replayed += body["counts"]["replayed"]
-        for first, last in body.get("handed", ()):
+        for first, last in body.get("replayed", ()):
             for seq in range(first, last + 1):
                 record = self.history.records.get(seq)
                 if record is not None and record.drive < body["drive"]:
@@ -307,9 +329,37 @@ def result_of(store: Store, run: str) -> Json:
     view = show(store, run)
     if view.result is None:
         raise NotFound(
-            f"The run {run} has no result: it is {view.summary.status}.", hint=f"`addendum show {run}` says why.", run=run
+            f"The run {run} has no result: it is {view.summary.status}.",
+            hint=f"`addendum show {run}` says why.",
+            run=run,
         )
     return value(store, view.result)
+
+
+def source_of(store: Store, run: str) -> str:
+    """Return the script of a run's current revision. Raises `NotFound`."""
+    history = read(store, run).history
+    if not history.revisions:
+        raise NotFound(f"The run {run} never started.", hint="`addendum runs` lists what there is.", run=run)
+    return store.blob(history.current.source).decode("utf-8")
+
+
+def call_of(store: Store, run: str, identity: str) -> dict[str, Any]:
+    """Return one call with its payload and its result, as JSON. Raises `NotFound`."""
+    found = read(store, run)
+    view = next((call for call in reversed(list(calls(found))) if call.identity == identity), None)
+    if view is None:
+        raise NotFound(
+            f"The run {run} has no call at {identity!r}.", hint=f"`addendum show {run}` lists them.", run=run
+        )
+    record = found.history.records.get(view.seq)
+    payload = found.payloads.get(view.seq if record is None else record.attempt)
+    result = next(iter(store.entries(run, after=view.seq - 1, upto=view.seq))).body.get("result") if record else None
+    return {
+        **view.to_json(),
+        "payload": value(store, payload) if payload is not None else None,
+        "result": value(store, entries.ref(result)) if result is not None else None,
+    }
 
 
 def value(store: Store, ref: Ref) -> Json:
