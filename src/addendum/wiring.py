@@ -22,6 +22,8 @@ from addendum.sandbox.embedded import EmbeddedSandbox
 from addendum.store.sqlite import SqliteStore
 
 CRASH_CHILD = (sys.executable, "-m", "addendum.cli.crash_child")
+SANDBOXES = ("monty", "bwrap")
+"""Every backend that a script can be run in, the default first."""
 
 
 def open_store(where: str) -> Store:
@@ -93,3 +95,12 @@ def rehearsal_context(folder: Path, provider: demo.DemoProvider) -> Context:
 def rehearse(scenario: Scenario, folder: Path) -> Played:
     """Play a scenario in a folder that is its own."""
     return Player(scenario, folder, rehearsal_context, CRASH_CHILD).play()
+
+
+def demonstration(
+    folder: Path, capability: str, dispatch: int, seconds: float, observer: Callable[[Mapping[str, Json]], None]
+) -> Context:
+    """Put the production parts together for the demonstration: a provider that fails once and takes its time."""
+    settings = Settings(store=str(folder / "store.db"))
+    provider = demo.DemoProvider(faults=[demo.Fault(capability, "provider_error", dispatch=dispatch)], seconds=seconds)
+    return open_context(settings, provider=provider, catalog=demo.CATALOG, observer=observer)

@@ -104,6 +104,8 @@ class Reading:
                 self._close(body["attempt"], "abandoned", body)
             case "end":
                 self._ended(body)
+            case _:
+                pass
         self.history.take(stored)
 
     def _open(self, attempt: Attempt) -> AttemptState:
@@ -489,10 +491,3 @@ def attempts(store: Store, run: str, *, open_only: bool = False) -> list[Attempt
         for seq, (attempt, state, body) in found.tried.items()
         if not open_only or seq in found.history.attempts
     ]
-
-
-def payload_of(store: Store, found: Reading, identity: str) -> Json:
-    """Return the payload of the call that stands at an identity; None if nothing does."""
-    record = found.history.prefix.get(identity)
-    ref = found.payloads.get(record.attempt) if record is not None else None
-    return value(store, ref) if ref is not None else None

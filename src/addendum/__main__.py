@@ -1,0 +1,10 @@
+"""`python -m addendum` is the command `addendum`."""
+
+from __future__ import annotations
+
+import sys
+
+from addendum.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""check, rule: whether a script may run, and why not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from addendum.cli import inputs, opening, options
+from addendum.cli.output import Output
+from addendum.errors import UsageError
+
+if TYPE_CHECKING:
+    from addendum.authority.catalog import Catalog
+    from addendum.authority.grant import Grant
+    from addendum.runs.admit import Admission
+
+FORMATS = ("text", "json", "sarif", "github")
+
+Found = tuple[str, str, "Admission", list[dict[str, Any]]]
+"""Path, source, admission, violations."""
+
+
+def check(
+    scripts: Annotated[
+        list[str],
+        typer.Argument(metavar="SCRIPT...", help="Workflow scripts; `-` for standard input.", show_default=False),
+    ],
+    facts: Annotated[
+        bool, typer.Option("--facts", help="Show calls, loops and fan-outs with their bounds, and the worst case.")
+    ] = False,
+    shape: Annotated[
+        str, typer.Option("--format", metavar="text|json|sarif|github", help="How violations are printed.")
+    ] = "text",
+    grant: options.Grant = None,
+    provider: options.Provider = None,
+    json: options.Json = False,
+) -> int:
+    """Check scripts against the rules and a grant, as `run` does before anything starts. They are never executed.
+
+    Exit code 0: each may run; 3: one may not. With --json, one script gives one object, several give one per line.
+    """
+    if shape not in FORMATS:
+        raise UsageError(f"There is no format {shape!r}.", hint=f"There are {', '.join(FORMATS)}.")
+    output = Output(json or shape != "text")
+    catalog, allowed = _authority(provider, grant)
+    found = [_check(path, catalog, allowed) for path in scripts]
+    _print(output, "json" if json else shape, found, catalog, facts)
+    return 0 if all(admission.admitted for _, _, admission, _ in found) else 3
+
+
+def rule(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[RULE]", help="A rule, as in R03; all of them if left out.", show_default=False),
+    ] = None,
+    json: options.Json = False,
+) -> int:
+    """Explain a rule: what it asks for, why, and how to write it instead."""
+    from addendum.cli import manual
+    from addendum.cli.views.words import table
+
+    output = Output(json)
+    if name is not None:
+        page = manual.page(name)
+        output.value(page.to_json()) if json else output.raw(page.text)
+        return 0
+    pages = list(manual.pages())
+    if json:
+        output.value([page.to_json() for page in pages])
+        return 0
+    listed = table("rule", "asks for", fold=("asks for",))
+    for page in pages:
+        listed.add_row(page.rule, page.title)
+    output.show(listed)
+    return 0
+
+
+def _authority(provider: str | None, grant: str | None) -> tuple[Catalog, Grant]:
+    from addendum import wiring
+    from addendum.authority.grant import everything
+
+    settings = opening.settings(provider=provider, grant=grant)
+    _, catalog = wiring.open_provider(settings.provider)
+    return catalog, inputs.grant(settings.grant, catalog) if settings.grant else everything(catalog)
+
+
+def _check(path: str, catalog: Catalog, grant: Grant) -> Found:
+    from addendum.runs.admit import admit
+
+    source = inputs.script(path)
+    admission = admit(source, catalog, grant)
+    violations: list[dict[str, Any]] = [violation.to_json() for violation in admission.report.violations]
+    violations += [_excess(admission, excess) for excess in admission.excesses]
+    return "<stdin>" if path == "-" else path, source, admission, violations
+
+
+def _excess(admission: Admission, excess: Any) -> dict[str, Any]:
+    """Return a limit that the worst case is above as a violation of R09, at the first call that counts against it."""
+    sites = [s for s in admission.report.facts.callsites if excess.limit.capability in (None, s.capability)]
+    return {
+        "rule": "R09",
+        "line": sites[0].line if sites else 1,
+        "column": sites[0].column if sites else 1,
+        "message": str(excess),
+        "fix": admission.hint,
+        "severity": "error",
+        "expression": "",
+    }
+
+
+def _print(output: Output, shape: str, found: list[Found], catalog: Catalog, facts: bool) -> None:
+    from addendum.cli import manual, sarif
+    from addendum.cli.version import version
+    from addendum.cli.views import report as view
+
+    reports = [(path, violations) for path, _, _, violations in found]
+    match shape:
+        case "json":
+            for item in found:
+                output.value(_json(item), indent=2 if len(found) == 1 else None)
+        case "sarif":
+            output.value(sarif.sarif(reports, manual.pages(), version()))
+        case "github":
+            for text in sarif.github(reports):
+                output.raw(text)
+        case _:
+            for path, source, admission, violations in found:
+                if violations:
+                    output.show(view.report(path, source, violations))
+                if facts:
+                    output.show(view.facts(admission.report.facts.to_json(), _cost(admission, catalog)))
+            output.show(view.verdict(reports))
+
+
+def _json(found: Found) -> dict[str, Any]:
+    path, _, admission, violations = found
+    return {**admission.to_json(), "ok": admission.admitted, "path": path, "violations": violations}
+
+
+def _cost(admission: Admission, catalog: Catalog) -> str:
+    from addendum.authority.envelope import cost
+    from addendum.authority.money import usd
+
+    most = cost(admission.report.facts.worst_case, catalog)
+    return "no bound" if most is None else f"${usd(most)}"

@@ -1,0 +1,176 @@
+"""runs, show, diff, certificate, attempts: looking at what is there. Nothing is changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from addendum.cli import inputs, opening, options
+from addendum.cli.output import Output
+from addendum.errors import UsageError
+
+NEWEST = 20
+
+
+def runs(
+    every: Annotated[bool, typer.Option("--all", help=f"All of them, not only the newest {NEWEST}.")] = False,
+    store: options.Store = None,
+    json: options.Json = False,
+) -> int:
+    """List the runs of a store, newest first."""
+    from addendum.cli.views import runs as view
+    from addendum.runs import query
+
+    output = Output(json)
+    settings = opening.settings(store=store)
+    found: list[query.Summary] = []
+    more = 0
+    if opening.exists(settings):
+        with opening.store(settings) as opened:
+            found = query.listing(opened, newest=0 if every else NEWEST)
+            more = len(opened.runs()) - len(found)
+    if json:
+        output.value([summary.to_json() for summary in found])
+    else:
+        output.show(view.listing(found, more))
+    return 0
+
+
+def show(
+    run: options.Run,
+    result: Annotated[bool, typer.Option("--result", help="Print the run's result as JSON, and nothing else.")] = False,
+    source: Annotated[
+        bool, typer.Option("--source", help="Print the script of the current revision, and nothing else.")
+    ] = False,
+    call: Annotated[
+        str | None,
+        typer.Option(
+            "--call",
+            metavar="IDENTITY",
+            help="Print one call with its payload and result, as JSON.",
+            show_default=False,
+        ),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="List failures that were tried again, too.")] = False,
+    store: options.Store = None,
+    json: options.Json = False,
+) -> int:
+    """Show a run: its calls, what they cost, why it stopped, and what to do next."""
+    from addendum.cli.views import runs as view
+    from addendum.runs import query
+
+    output = Output(json or result or call is not None)
+    if sum((result, source, call is not None)) > 1:
+        raise UsageError("--result, --source and --call each print one thing.", hint="Name one of them.")
+    with opening.store(opening.settings(store=store)) as opened:
+        name = opening.resolve(opened, run)
+        if result:
+            output.value(query.result_of(opened, name))
+        elif source:
+            text = query.source_of(opened, name)
+            output.value({"run": name, "source": text}) if json else output.raw(text)
+        elif call is not None:
+            output.value(query.call_of(opened, name, call))
+        else:
+            found = query.show(opened, name)
+            value = query.value(opened, found.result) if found.result is not None else None
+            output.value({**found.to_json(), "result": value}) if json else output.show(view.run(found, value, every))
+    return 0
+
+
+def diff(
+    run: options.Run,
+    old: Annotated[
+        int | None, typer.Option("--from", metavar="N", help="The older revision [the one before].", show_default=False)
+    ] = None,
+    new: Annotated[
+        int | None, typer.Option("--to", metavar="N", help="The newer revision [the current one].", show_default=False)
+    ] = None,
+    store: options.Store = None,
+    json: options.Json = False,
+) -> int:
+    """Compare two revisions of a run's script; lines that committed calls stand on are marked with `●`."""
+    from addendum.cli.views import difference as view
+    from addendum.runs.difference import difference
+
+    output = Output(json)
+    with opening.store(opening.settings(store=store)) as opened:
+        found = difference(opened, opening.resolve(opened, run), old, new)
+    output.value(found.to_json()) if json else output.show(view.difference(found))
+    return 0
+
+
+def certificate(
+    run: options.Run,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Recompute it from the store, and list every difference.")
+    ] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="FILE",
+            help="Compare with a certificate that was written before: is it the beginning of this one?",
+            show_default=False,
+        ),
+    ] = None,
+    out: options.Out = None,
+    store: options.Store = None,
+    json: options.Json = False,
+) -> int:
+    """Print a run's certificate: the hash chain over everything in its journal, with the frozen sites.
+
+    Exit code 3 when --verify or --against finds a difference.
+    """
+    from addendum.cli.views import certificate as view
+    from addendum.runs import query
+
+    output = Output(json)
+    with opening.store(opening.settings(store=store)) as opened:
+        name = opening.resolve(opened, run)
+        found = query.certify(opened, name)
+        if against is not None:
+            before = _certificate(against)
+            found.differences.extend(query.beginning(opened, name, before["head"], before["entries"]))
+    data: dict[str, Any] = {"run": name, **found.to_json()}
+    if out is not None:
+        _write(out, data)
+    output.value(data) if json else output.show(view.certificate(data, verify or against is not None))
+    return 3 if found.differences and (verify or against is not None) else 0
+
+
+def attempts(
+    run: options.Run,
+    open_only: Annotated[bool, typer.Option("--open", help="Only those without a result.")] = False,
+    store: options.Store = None,
+    json: options.Json = False,
+) -> int:
+    """List what was sent: every dispatch with its idempotency key, and what became of it."""
+    from addendum.cli.views import runs as view
+    from addendum.runs import query
+
+    output = Output(json)
+    with opening.store(opening.settings(store=store)) as opened:
+        found = query.attempts(opened, opening.resolve(opened, run), open_only=open_only)
+    output.value([attempt.to_json() for attempt in found]) if json else output.show(view.attempts(found))
+    return 0
+
+
+def _certificate(path: str) -> dict[str, Any]:
+    from addendum import canon
+
+    data = canon.parse(inputs.read_text(path, "a certificate"))
+    if not isinstance(data, dict) or not isinstance(data.get("head"), str) or not isinstance(data.get("entries"), int):
+        raise UsageError(f"{path} is no certificate.", hint="Write one with `addendum certificate RUN --out FILE`.")
+    return data
+
+
+def _write(path: Path, data: dict[str, Any]) -> None:
+    import json
+
+    try:
+        path.write_text(json.dumps(data, ensure_ascii=False, indent=2) + "\n", "utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} can't be written: {error.strerror}.", hint="Name another file with --out.") from None

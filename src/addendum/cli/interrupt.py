@@ -1,0 +1,42 @@
+"""^C: the first one asks the run to stop cleanly, the second one kills this process as a power cut would.
+
+Stopping cleanly means that nothing new is sent, and that calls in flight land and are committed. Killing is safe too:
+what was sent and not committed is found as unresolved by the next command.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final
+
+FIRST: Final = "Stopping: nothing new is sent, calls in flight are finished and kept. Press Ctrl-C again to kill."
+
+
+@contextmanager
+def stoppable(say: Callable[[str], None], restore: Callable[[], None] = lambda: None) -> Iterator[threading.Event]:
+    """Yield the event that asks a run to stop; SIGINT and SIGTERM set it. `restore` mends the terminal before."""
+    event = threading.Event()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if event.is_set():
+            restore()
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+            return
+        event.set()
+        say(FIRST)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield event
+        return
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield event
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,80 @@
+"""The command `addendum`: one module a group of commands, and one place where errors become a sentence."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from addendum.cli import check, demo, drive, inspect, operate, rehearse, sandbox, step
+from addendum.cli.failure import report
+
+PROGRAM = "addendum"
+PANELS = {
+    "Scripts": (check.check, check.rule),
+    "Runs": (drive.run, drive.resume, drive.plan, drive.revise),
+    "Looking at runs": (inspect.runs, inspect.show, inspect.diff, inspect.certificate, inspect.attempts),
+    "Deciding about runs": (operate.reconcile, operate.approve, operate.grant, operate.cancel),
+    "Trying things": (rehearse.rehearse, step.step, demo.demo),
+}
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from addendum.cli.version import version
+
+        sys.stdout.write(f"{PROGRAM} {version()}\n")
+        raise typer.Exit
+
+
+def _app() -> typer.Typer:
+    """Build the command."""
+    app = typer.Typer(
+        name=PROGRAM,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    @app.callback()
+    def addendum(
+        version: Annotated[
+            bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+        ] = False,
+    ) -> None:
+        """Run workflow scripts that a model wrote, and revise them without paying twice or serving stale results.
+
+        Exit codes: 0 the verdict is positive, 2 usage, 3 a typed rejection, 4 undecided, 1 an internal error.
+        """
+
+    for panel, commands in PANELS.items():
+        for command in commands:
+            app.command(rich_help_panel=panel)(command)
+    app.add_typer(sandbox.app, name="sandbox", rich_help_panel="Trying things")
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    json = "--json" in given
+    try:
+        code = _app()(given, prog_name=PROGRAM, standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read the output has enough. Nothing else may be written to it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except BaseException as error:
+        if isinstance(error, SystemExit):
+            raise
+        return report(error, json=json, program=PROGRAM)
+    return code if isinstance(code, int) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

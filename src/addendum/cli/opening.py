@@ -1,0 +1,83 @@
+"""Opening what a command works with: settings, the store, the context, and the run that was named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from addendum.errors import NotFound, UsageError
+
+if TYPE_CHECKING:
+    from addendum.config import Settings
+    from addendum.ports import Store
+    from addendum.runs.context import Context
+
+LAST = "last"
+
+
+def settings(**overrides: str | None) -> Settings:
+    """Read the settings: file, environment, then the command line's options."""
+    from addendum import config
+
+    return config.load(overrides=overrides)
+
+
+@contextmanager
+def context(chosen: Settings, observer: Callable[[Mapping[str, Any]], None] | None = None) -> Iterator[Context]:
+    """Open the parts that the settings name, and close them in the end. The grant of a new run is the settings'."""
+    from addendum import wiring
+    from addendum.cli import inputs
+
+    opened = wiring.open_context(chosen, observer=observer)
+    try:
+        if chosen.grant:
+            opened.grant = inputs.grant(chosen.grant, opened.catalog)
+        yield opened
+    finally:
+        opened.sandbox.close()
+        opened.store.close()
+
+
+@contextmanager
+def store(chosen: Settings) -> Iterator[Store]:
+    """Open the store for looking at it: one that isn't there yet is not made. Raises `NotFound`."""
+    from addendum import wiring
+
+    if not exists(chosen):
+        raise NotFound(
+            f"There is no store {chosen.store} here.",
+            hint="`addendum run SCRIPT` makes it, or name another one with --store.",
+            store=chosen.store,
+        )
+    opened = wiring.open_store(chosen.store)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def exists(chosen: Settings) -> bool:
+    """Whether the store is there; one that is no file always is."""
+    return "://" in chosen.store or chosen.store == "memory:" or Path(chosen.store).exists()
+
+
+def resolve(opened: Store, given: str) -> str:
+    """Return the run that was meant: by name, an unambiguous beginning, or `last`. Raises `NotFound`, `UsageError`."""
+    runs = [header.run for header in opened.runs()]
+    if given in runs:
+        return given
+    if not runs:
+        raise NotFound("There is no run in this store.", hint="Start one with `addendum run SCRIPT`.", run=given)
+    if given == LAST:
+        return runs[-1]
+    found = [run for run in runs if given and run.startswith(given)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        shown = ", ".join(found[-3:])
+        raise UsageError(
+            f"{given!r} is the beginning of {len(found)} runs ({shown}).", hint="Write more of it.", runs=found[-20:]
+        )
+    raise NotFound(f"There is no run {given!r} in this store.", hint="`addendum runs` lists them.", run=given)

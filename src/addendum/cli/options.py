@@ -1,0 +1,102 @@
+"""The options that several commands share, with one help text each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON on stdout; errors are JSON on stderr.")]
+Store: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--store", metavar="PATH", help="The store's file [.addendum/store.db].", show_default=False),
+]
+Sandbox: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--sandbox",
+        metavar="NAME",
+        help="Where the script runs; see `addendum sandbox list` [monty].",
+        show_default=False,
+    ),
+]
+Provider: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--provider", metavar="NAME", help="Who does the work of capabilities [demo].", show_default=False),
+]
+Grant: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--grant",
+        metavar="FILE",
+        help="What the run may use: a TOML or JSON file; everything, without limits, if none is named.",
+        show_default=False,
+    ),
+]
+
+Run: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN", help="A run: its name, an unambiguous beginning of it, or `last`.", show_default=False
+    ),
+]
+Script: TypeAlias = Annotated[
+    str, typer.Argument(metavar="SCRIPT", help="A workflow script, or `-` for standard input.", show_default=False)
+]
+Args: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--args",
+        metavar="FILE|JSON|-",
+        help="The script's args: JSON, a file of JSON (`@FILE` always means a file), or `-` for standard input.",
+        show_default=False,
+    ),
+]
+Policy: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        metavar="NAME=VALUE",
+        help="A policy of the run: relocation=strict|declared|verified, ledger=off|warn|deny|auto, orphans=warn|stop.",
+        show_default=False,
+    ),
+]
+Relocation: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--relocation", metavar="VALUE", help="Short for --policy relocation=VALUE.", show_default=False),
+]
+Supersede: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--supersede",
+        metavar="changed|IDENTITY",
+        help="Allow a new version of a committed call: of the one at an identity, or of every one that changes.",
+        show_default=False,
+    ),
+]
+Retry: TypeAlias = Annotated[
+    str,
+    typer.Option("--retry", metavar="open|all|none", help="Which recorded failures are tried again."),
+]
+Drop: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--drop",
+        metavar="IDENTITY|PLACE",
+        help="Give up the committed calls at an identity, or at a site with its static path.",
+        show_default=False,
+    ),
+]
+Move: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--move",
+        metavar="OLD=NEW",
+        help="Declare that a place (site and static path) is now another one.",
+        show_default=False,
+    ),
+]
+Out: TypeAlias = Annotated[
+    Path | None, typer.Option("--out", metavar="FILE", help="Write it to a file as well.", show_default=False)
+]

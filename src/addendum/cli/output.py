@@ -1,0 +1,84 @@
+"""What a command prints: values on stdout, everything that is said about the work on stderr.
+
+With `--json`, stdout has the JSON and nothing else. Colours and live output are for terminals only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+WIDE = 200
+"""Columns of a table that no terminal limits: a file or a pipe shouldn't cut an identity."""
+
+
+def dumps(value: object, *, indent: int | None = 2) -> str:
+    """Return JSON text that any output can carry."""
+    encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "")
+    return json.dumps(value, ensure_ascii=encoding != "utf8", indent=indent)
+
+
+class Output:
+    """Where one command prints. `json` is whether it was asked for JSON."""
+
+    def __init__(self, json: bool = False) -> None:
+        self.json = json
+        self._consoles: dict[str, Console] = {}
+
+    @property
+    def out(self) -> Console:
+        """The console of stdout."""
+        return self._console("stdout", sys.stdout)
+
+    @property
+    def err(self) -> Console:
+        """The console of stderr."""
+        return self._console("stderr", sys.stderr)
+
+    @property
+    def interactive(self) -> bool:
+        """Whether a person can be asked."""
+        return not self.json and sys.stdin.isatty() and sys.stderr.isatty()
+
+    def value(self, value: object, *, indent: int | None = 2) -> None:
+        """Print a JSON value on stdout."""
+        sys.stdout.write(dumps(value, indent=indent) + "\n")
+        sys.stdout.flush()
+
+    def raw(self, text: str) -> None:
+        """Print text on stdout as it is: no colours, no wrapping."""
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        sys.stdout.flush()
+
+    def show(self, *parts: RenderableType) -> None:
+        """Print for a person, on stdout."""
+        self._print(self.out, parts)
+
+    def say(self, *parts: RenderableType) -> None:
+        """Say something about the work, on stderr; nothing with `--json`."""
+        if not self.json:
+            self._print(self.err, parts)
+
+    def _print(self, console: Console, parts: tuple[RenderableType, ...]) -> None:
+        if console.is_terminal:
+            console.print(*parts, markup=False, highlight=False)
+            return
+        # Elsewhere lines are as long as they are: nothing is cut, nothing is padded.
+        with console.capture() as captured:
+            console.print(*parts, markup=False, highlight=False, soft_wrap=True)
+        console.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+        console.file.flush()
+
+    def _console(self, name: str, file: TextIO) -> Console:
+        found = self._consoles.get(name)
+        if found is None:
+            from rich.console import Console
+
+            settings: dict[str, Any] = {} if file.isatty() or "COLUMNS" in os.environ else {"width": WIDE}
+            found = self._consoles[name] = Console(file=file, soft_wrap=False, **settings)
+        return found

@@ -1,0 +1,94 @@
+"""A plan in a file, so that what was looked at is what is applied: the candidate, what is allowed, the plan itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from addendum.errors import UsageError
+
+if TYPE_CHECKING:
+    from addendum.canon import Json
+    from addendum.kernel.policy import Allowances
+
+FORMAT: Final = "addendum-plan/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanFile:
+    """`source` None is the run's own; `has_args` is whether `args` replace the run's. `plan` is `plan.to_json`."""
+
+    run: str
+    source: str | None
+    has_args: bool
+    args: Json
+    policy: Mapping[str, Any]
+    allowances: Allowances
+    plan: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def at(self) -> tuple[int, str]:
+        """The journal that the plan was made from."""
+        at = self.plan["at"]
+        return at["seq"], at["chain"]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the file's content."""
+        allowed = self.allowances
+        return {
+            "format": FORMAT,
+            "run": self.run,
+            "source": self.source,
+            "args": {"value": self.args} if self.has_args else None,
+            "policy": dict(self.policy),
+            "allowances": {
+                "supersede": allowed.supersede if isinstance(allowed.supersede, bool) else sorted(allowed.supersede),
+                "retry": allowed.retry,
+                "drops": list(allowed.drops),
+                "moves": dict(allowed.moves),
+            },
+            "plan": dict(self.plan),
+        }
+
+
+def write(path: Path, found: PlanFile) -> None:
+    """Write a plan. Raises `UsageError`."""
+    import json
+
+    try:
+        path.write_text(json.dumps(found.to_json(), ensure_ascii=False, indent=2) + "\n", "utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} can't be written: {error.strerror}.", hint="Name another file with --out.") from None
+
+
+def read(path: Path) -> PlanFile:
+    """Read a plan. Raises `UsageError` for a file that is none."""
+    from addendum import canon
+    from addendum.cli import inputs
+    from addendum.kernel.policy import Allowances, Policy
+
+    data: Any = canon.parse(inputs.read_text(str(path), "a plan"))
+    try:
+        if data["format"] != FORMAT:
+            raise KeyError("format")
+        allowed = data["allowances"]
+        supersede = allowed["supersede"]
+        Policy().override(data["policy"])
+        return PlanFile(
+            run=data["run"],
+            source=data["source"],
+            has_args=data["args"] is not None,
+            args=data["args"]["value"] if data["args"] is not None else None,
+            policy=data["policy"],
+            allowances=Allowances(
+                supersede=supersede if isinstance(supersede, bool) else frozenset(supersede),
+                retry=allowed["retry"],
+                drops=tuple(allowed["drops"]),
+                moves=dict(allowed["moves"]),
+            ),
+            plan={**data["plan"], "at": {"seq": data["plan"]["at"]["seq"], "chain": data["plan"]["at"]["chain"]}},
+        )
+    except (KeyError, TypeError, AttributeError, IndexError):
+        raise UsageError(f"{path} is no plan.", hint="Write one with `addendum plan RUN SCRIPT --out FILE`.") from None

@@ -1,0 +1,77 @@
+"""sandbox list, sandbox verify: where scripts can run here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from addendum.cli import options
+from addendum.cli.output import Output
+from addendum.errors import SandboxError
+
+app = typer.Typer(no_args_is_help=True, help="Where scripts run: which backends are here, and whether they confine.")
+
+
+@app.command("list")
+def list_(json: options.Json = False) -> int:
+    """List the backends, and whether each can run a script here. Exit code 0 if the chosen one can, else 4."""
+    from addendum.cli import opening
+
+    chosen = opening.settings().sandbox
+    found = [_try(name) for name in _names()]
+    output = Output(json)
+    if json:
+        output.value([{**item, "chosen": item["name"] == chosen} for item in found])
+    else:
+        output.show(_table(found, chosen))
+    return 0 if any(item["available"] for item in found if item["name"] == chosen) else 4
+
+
+def _names() -> tuple[str, ...]:
+    from addendum import wiring
+
+    names: tuple[str, ...] = wiring.SANDBOXES
+    return names
+
+
+def _try(name: str) -> dict[str, Any]:
+    """Run a script that does nothing."""
+    from addendum import wiring
+    from addendum.ports import Limits
+    from addendum.runs.prepare import script
+    from addendum.script.program import compile_program
+
+    try:
+        sandbox = wiring.open_sandbox(name)
+    except SandboxError as error:
+        return {"name": name, "available": False, "why": str(error)}
+    try:
+        session = sandbox.open(script(compile_program(NOTHING)), {}, limits=Limits(), nonce="0" * 32)
+        try:
+            session.advance(None)
+        finally:
+            session.close()
+    except SandboxError as error:
+        return {"name": name, "available": False, "why": str(error)}
+    finally:
+        sandbox.close()
+    return {"name": name, "available": True, "why": ""}
+
+
+NOTHING = "async def orchestrate(ctx, args):\n    return None\n"
+
+
+def _table(found: list[dict[str, Any]], chosen: str) -> Any:
+    from rich.text import Text
+
+    from addendum.cli.printable import line
+    from addendum.cli.views.words import table
+
+    listed = table("sandbox", "here", "why not", fold=("why not",))
+    for item in found:
+        name = Text(item["name"]).append("  (chosen)" if item["name"] == chosen else "", style="dim")
+        listed.add_row(
+            name, Text("yes", style="green") if item["available"] else Text("no", style="red"), line(item["why"])
+        )
+    return listed

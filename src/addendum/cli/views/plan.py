@@ -1,0 +1,143 @@
+"""A plan as a table: what is replayed, rebound and superseded, and the frontier of new calls with their prices."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from addendum.authority.money import usd
+from addendum.cli.printable import line, printable
+from addendum.cli.views.words import count, pairs, state, table
+from addendum.records.history import Record
+
+REPLAYED = 12
+"""How many replayed calls are listed."""
+
+
+def plan(data: Mapping[str, Any], records: Mapping[int, Record], worst: str = "") -> Group:
+    """Return a plan (`addendum.plan.to_json`) for a person. `records` are the run's; `worst` says the worst case."""
+    details = data["details"]
+    parts: list[RenderableType] = [_heading(data), Text()]
+    if rows := list(_rows(data, records)):
+        listed = table("plan", "capability", "costs", "identity", right=("costs",), fold=("identity",))
+        for row in rows:
+            listed.add_row(*row)
+        parts += [listed, Text()]
+    parts += [Group(example(found, _diverging(details, found)), Text()) for found in details["counterexamples"]]
+    parts.append(_summary(data, worst))
+    return Group(*parts)
+
+
+def _heading(data: Mapping[str, Any]) -> Text:
+    text = Text("Plan: ")
+    text.append_text(state(data["gate"] if data["status"] != "stopped" else "stopped"))
+    if data["status"] == "planned":
+        text.append(
+            f", {count(data['replayed'], 'call')} replayed, {count(data['frontier'], 'new call')} "
+            f"for at most ${data['price_usd']}"
+        )
+    return text
+
+
+def _rows(data: Mapping[str, Any], records: Mapping[int, Record]) -> Iterable[tuple[Text | str, ...]]:
+    details = data["details"]
+    moves = {move["seq"]: move for move in details["moves"]}
+    replayed = details["replayed"]
+    for item in replayed[:REPLAYED]:
+        record, move = records.get(item["seq"]), moves.get(item["seq"])
+        capability = record.capability if record is not None else ""
+        failed = record is not None and not record.ok
+        paid = f"paid ${usd(record.cost)}" if record is not None and record.ok else "failed" if failed else ""
+        where = Text(line(item["identity"]))
+        if move is not None:
+            where.append(f"\nwas {line(move['from'])}", style="dim")
+        yield state("rebound" if move else "replayed"), capability, Text(paid, style="dim"), where
+    if len(replayed) > REPLAYED:
+        yield Text("replayed", style="cyan"), "", "", Text(f"and {len(replayed) - REPLAYED} more", style="dim")
+    for move in details["moves"]:
+        if move["proof"] == "expression":
+            where = Text(f"expected at {line(move['to'])}").append(f"\nwas {line(move['from'])}", style="dim")
+            yield (
+                state("rebound", "expected"),
+                move["capability"],
+                Text(f"paid ${move['cost_usd']}", style="dim"),
+                where,
+            )
+    for call in details["frontier"]:
+        yield _new(call)
+    for name in ("orphans", "possible_orphans"):
+        for record in details[name]:
+            word = "orphan" if name == "orphans" else "perhaps orphan"
+            yield (
+                state("orphaned", word),
+                record["capability"],
+                Text(f"paid ${record['cost_usd']}", style="dim"),
+                line(record["identity"]),
+            )
+
+
+def _new(call: Mapping[str, Any]) -> tuple[Text | str, ...]:
+    where = Text(line(call["identity"]))
+    where.append(f"\n{line(json.dumps(call['payload'], ensure_ascii=False), 120)}", style="dim")
+    if call["finding"] is not None:
+        where.append(f"\n{call['finding']['kind']}: paid for before at {line(call['finding']['of'])}", style="yellow")
+    word = "new" if call["supersedes"] is None else "superseded"
+    return state(word, "new version" if word != "new" else ""), call["capability"], f"${call['price_usd']}", where
+
+
+def _summary(data: Mapping[str, Any], worst: str) -> RenderableType:
+    left = [f"{name}: {level['used']} used" for name, level in data["details"]["left"].items()]
+    return pairs(
+        [
+            ("saved", f"${data['saved_usd']} were paid before for what is replayed" if data["replayed"] else ""),
+            ("price", f"at most ${data['price_usd']} as far as the shadow reaches" if data["frontier"] else ""),
+            ("worst case", worst),
+            ("limits", "\n".join(left)),
+            ("stop", f"{data['stop']}: {data['message'] or ''}" if data["stop"] else ""),
+        ]
+    )
+
+
+def _diverging(details: Mapping[str, Any], found: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    if found["kind"] != "divergence":
+        return None
+    return next((call for call in details["diverging"] if call["identity"] == found["call"]), None)
+
+
+def example(found: Mapping[str, Any], payloads: Mapping[str, Any] | None = None) -> Group:
+    """Return one counterexample: what was committed, what stands there now, what hangs on it, and the way out.
+
+    `payloads` are both payloads of a divergence, `committed` and `now`.
+    """
+    head = Text(found["kind"].replace("_", " "), style="bold red")
+    head.append(f"  {line(found['message'])}", style="default")
+    return Group(
+        head,
+        pairs(
+            [
+                ("  committed", _code(found["committed"])),
+                ("  now", _code(found["now"])),
+                (
+                    "  paid payload",
+                    line(json.dumps(payloads["committed"], ensure_ascii=False), 400) if payloads else "",
+                ),
+                ("  new payload", line(json.dumps(payloads["now"], ensure_ascii=False), 400) if payloads else ""),
+                ("  hangs on it", f"{count(found['records'], 'committed call')}, ${usd(found['cost'])}"),
+                ("  way out", printable(found["admitted"])),
+            ]
+        ),
+    )
+
+
+def _code(place: Mapping[str, Any] | None) -> str:
+    return (
+        f"line {place['line']}: {line(place['expression'])}"
+        if place and place["line"]
+        else "gone"
+        if place is None
+        else ""
+    )
