@@ -1,6 +1,6 @@
 """Plays one step of a scenario in this process, which is killed in it.
 
-    python -m addendum.cli.crash_child FOLDER STEP
+python -m addendum.cli.crash_child FOLDER STEP
 """
 
 from __future__ import annotations
