@@ -1,0 +1,103 @@
+"""Comprehensions and generator expressions: as many elements as their iterables allow, each filter may drop some."""
+
+from __future__ import annotations
+
+import ast
+
+from addendum.script.bounds.guards import decide, refine
+from addendum.script.bounds.loops import iterate, reaches
+from addendum.script.bounds.machine import EXPRESSIONS, Machine, length, plain
+from addendum.script.bounds.state import State, plus
+from addendum.script.bounds.statements import share_cost, shared_length, walk
+from addendum.script.bounds.values import BOTTOM, INF, NONE, Count, Obj, V, times
+
+Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+
+def comprehension(machine: Machine, node: Comprehension, st: State) -> V:
+    """Run the generators as nested loops; the value of the last run is the element."""
+    first = machine.eval(node.generators[0].iter, st)
+    act = machine.act
+    names = machine.scope.inner[node]
+    machine.act = machine.activation(names, act, node)
+    place, place_key = (machine.act.key, "<element>"), (machine.act.key, "<key>")
+    try:
+        lo, hi, share = _generate(machine, node, 0, first, st, place, place_key)
+    finally:
+        key = machine.act.key
+        machine.act = act
+    elem = st.vars.pop(place, BOTTOM)
+    entry = st.vars.pop(place_key, NONE)
+    if not machine.keeps_names(names):
+        for name in names.bindings:
+            st.vars.pop((key, name), None)
+    if isinstance(node, ast.DictComp):
+        return machine.new(st, Obj("dict", min(lo, 1), hi, elem, entry, site=node))
+    if isinstance(node, ast.SetComp):
+        return machine.new(st, Obj("set", min(lo, 1), hi, elem, site=node))
+    return machine.new(st, Obj("list", lo, hi, elem, site=node, share=share))
+
+
+def _generate(
+    machine: Machine,
+    node: Comprehension,
+    at: int,
+    iterable: V,
+    st: State,
+    place: tuple[int, str],
+    place_key: tuple[int, str],
+) -> tuple[Count, Count, tuple[int, Count] | None]:
+    """Run generator `at` and those inside it; return how many elements they make, at least and at most."""
+    generator = node.generators[at]
+    low, high = length(iterable, st)
+    if generator.ifs:
+        low = 0
+    inner: list[tuple[Count, Count]] = []
+    enter, known = walk(machine, generator.target, iterable, st)
+
+    def body(state: State) -> None:
+        inner.clear()
+        for test in generator.ifs:
+            machine.eval(test, state)
+            if decide(machine, test, state) is False:
+                state.dead = True
+            refine(machine, test, True, state)
+            if state.dead:
+                inner.append((0, 0))
+                return
+        if at + 1 < len(node.generators):
+            nested = machine.eval(node.generators[at + 1].iter, state)
+            inner.append(_generate(machine, node, at + 1, nested, state, place, place_key)[:2])
+            return
+        inner.append((1, 1))
+        if isinstance(node, ast.DictComp):
+            state.vars[place_key] = plain(machine.eval(node.key, state))
+            state.vars[place] = plain(machine.eval(node.value, state))
+        else:
+            state.vars[place] = plain(machine.eval(node.elt, state))
+
+    share = shared_length(machine, iterable, st)
+    before = st.cost
+    bound, _, back = iterate(machine, generator, st, known, enter, body)
+    if at == 0:
+        machine.note(machine.loops, node, bound)
+    machine.note(machine.loops, generator, bound)
+    if bound == INF and not back.dead and reaches(back.cost):
+        machine.problem("comprehension", node, "grows" if known != INF else "unbounded")
+    elif share is not None and bound == known and not back.dead and reaches(back.cost):
+        share_cost(st, before, plus({}, back.cost), share)
+    each = inner[0] if inner else (0, 0)
+    # A test that stops an index makes no list shorter: Python still walks the rest.
+    most = times(high if bound == INF else bound, each[1])
+    kept = share if at == 0 and len(node.generators) == 1 else None
+    return times(low, each[0]), most, kept
+
+
+EXPRESSIONS.update(
+    {
+        ast.ListComp: comprehension,
+        ast.SetComp: comprehension,
+        ast.DictComp: comprehension,
+        ast.GeneratorExp: comprehension,
+    }
+)

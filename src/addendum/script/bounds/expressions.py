@@ -1,0 +1,439 @@
+"""Expressions that aren't calls: constants, names, displays, arithmetic, conditions, subscripts, slices."""
+
+from __future__ import annotations
+
+import ast
+import math
+from typing import Any
+
+from addendum.script.bounds.guards import decide, refine
+from addendum.script.bounds.machine import (
+    EXPRESSIONS,
+    Machine,
+    contents,
+    elements,
+    length,
+    mix,
+    plain,
+    unknown,
+)
+from addendum.script.bounds.state import State
+from addendum.script.bounds.values import (
+    ANY_INT,
+    BOTTOM,
+    INF,
+    NONE,
+    TOP,
+    Count,
+    Num,
+    Obj,
+    Seq,
+    V,
+    integer,
+    join,
+)
+
+MAX_ITEMS = 64
+"""How many elements of a display are told apart."""
+
+
+def constant(machine: Machine, node: ast.Constant, st: State) -> V:
+    value = node.value
+    kind = type(value)
+    if kind is str:
+        return V(text=value)  # type: ignore[arg-type]
+    if kind is int:
+        return V(num=Num(value, value)) if -(10**15) < value < 10**15 else ANY_INT  # type: ignore[operator,arg-type]
+    if kind is bool:
+        return V(num=Num(int(value), int(value)))  # type: ignore[call-overload]
+    return NONE
+
+
+def name(machine: Machine, node: ast.Name, st: State) -> V:
+    return machine.load(node, st)
+
+
+def formatted(machine: Machine, node: ast.JoinedStr, st: State) -> V:
+    for part in node.values:
+        if isinstance(part, ast.FormattedValue):
+            machine.eval(part.value, st)
+            if part.format_spec is not None:
+                machine.eval(part.format_spec, st)
+    return TOP
+
+
+def display(machine: Machine, node: ast.List | ast.Tuple | ast.Set, st: State) -> V:
+    """A list, tuple or set display, stars included."""
+    items: list[V] | None = []
+    lo: Count = 0
+    hi: Count = 0
+    elem = BOTTOM
+    for part in node.elts:
+        if isinstance(part, ast.Starred):
+            value = machine.eval(part.value, st)
+            seen = positions(value, st)
+            if seen is not None and items is not None:
+                items += seen
+            else:
+                items = None
+            low, high = length(value, st)
+            lo, hi = lo + low, hi + high
+            elem = join(elem, elements(value, st))
+        else:
+            value = machine.eval(part, st)
+            if items is not None:
+                items.append(value)
+            lo, hi = lo + 1, hi + 1
+            elem = join(elem, value)
+    if isinstance(node, ast.Tuple):
+        known = tuple(items) if items is not None and len(items) <= MAX_ITEMS else None
+        return V(seq=Seq(lo, hi, elem, known))
+    elem = plain(elem)
+    fields = None
+    if isinstance(node, ast.List) and items is not None and len(items) <= MAX_ITEMS:
+        fields = tuple((at, plain(item)) for at, item in enumerate(items))
+    kind = "list" if isinstance(node, ast.List) else "set"
+    return machine.new(st, Obj(kind, lo if kind == "list" else min(lo, 1), hi, elem, fields=fields, site=node))
+
+
+def positions(value: V, st: State) -> list[V] | None:
+    """The elements of a sequence one by one, when each is known."""
+    if value.top:
+        return None
+    if value.seq is not None and not value.refs and value.seq.items is not None:
+        return list(value.seq.items)
+    if value.seq is None and len(value.refs) == 1:
+        obj = st.heap[next(iter(value.refs))]
+        if obj.kind == "list" and obj.fields is not None and not obj.many and obj.lo == obj.hi == len(obj.fields):
+            return [item for _, item in sorted(obj.fields, key=lambda pair: int(pair[0]))]
+    return None
+
+
+def dictionary(machine: Machine, node: ast.Dict, st: State) -> V:
+    """A dict display; entries with constant keys are told apart, and `**` is merged in."""
+    fields: dict[Any, V] | None = {}
+    elem = keys = BOTTOM
+    extra: Count = 0
+    for key, value_node in zip(node.keys, node.values, strict=True):
+        value = plain(machine.eval(value_node, st))
+        if key is None:
+            for ref in value.refs:
+                obj = st.heap[ref]
+                elem, keys = join(elem, obj.elem), join(keys, obj.key)
+                if fields is not None and obj.fields is not None and len(value.refs) == 1 and not value.top:
+                    fields.update(obj.fields)
+                else:
+                    fields = None
+                extra += obj.hi
+            if value.top or not value.refs:
+                fields, extra = None, extra + length(value, st)[1]
+                elem, keys = join(elem, elements(value, st)), join(keys, TOP)
+            continue
+        key_value = machine.eval(key, st)
+        elem, keys = join(elem, value), join(keys, plain(key_value))
+        extra += 1
+        if fields is not None:
+            if isinstance(key, ast.Constant) and len(fields) < MAX_ITEMS:
+                fields[key.value] = value
+            else:
+                fields = None
+    known = None if fields is None else tuple(fields.items())
+    hi = extra if fields is None else min(extra, len(fields)) if fields else extra
+    lo: Count = 0 if fields is None else min(len(fields), hi)
+    return machine.new(st, Obj("dict", lo, hi, elem, keys, fields=known, site=node))
+
+
+def binary(machine: Machine, node: ast.BinOp, st: State) -> V:
+    left, right = machine.eval(node.left, st), machine.eval(node.right, st)
+    return combine(machine, type(node.op), left, right, st, node)
+
+
+def combine(machine: Machine, kind: type[ast.operator], left: V, right: V, st: State, node: ast.AST) -> V:
+    """The value of a binary operation on two values."""
+    if left.num is not None and right.num is not None and not left.top and not right.top:
+        return V(num=arithmetic(kind, left.num, right.num))
+    if kind is ast.Add and (left.refs or left.seq or right.refs or right.seq) and left.text is None:
+        return concatenated(machine, left, right, st, node)
+    if kind is ast.Mult and (left.refs or left.seq or right.refs or right.seq):
+        return repeated(machine, left, right, st, node)
+    if kind is ast.BitOr and (left.refs or right.refs):
+        low, high = length(left, st), length(right, st)
+        value, keys = join(contents(left, st), contents(right, st)), join(elements(left, st), elements(right, st))
+        shape = "dict" if any(st.heap[ref].kind == "dict" for ref in left.refs | right.refs) else "set"
+        return machine.new(st, Obj(shape, max(low[0], high[0]), low[1] + high[1], value, keys, site=node))
+    if kind in (ast.Sub, ast.BitAnd) and left.refs:
+        return machine.new(st, Obj("set", 0, length(left, st)[1], elements(left, st), site=node))
+    if left.num is not None or right.num is not None:
+        return join(ANY_INT, mix((left, right), st)) if _holds(left) or _holds(right) else V(top=True, num=Num())
+    if not _holds(left) and not _holds(right):
+        return TOP
+    return mix((left, right), st)
+
+
+def _holds(value: V) -> bool:
+    return bool(value.refs or value.funcs or value.coros or value.seq)
+
+
+def arithmetic(kind: type[ast.operator], a: Num, b: Num) -> Num:
+    """Interval arithmetic; a constant offset keeps the symbol."""
+    if kind is ast.Add:
+        lo, hi = a.lo + b.lo, a.hi + b.hi
+        if a.sym is not None and b.sym is None and b.lo != -INF and b.hi != INF:
+            return Num(_low(lo), _high(hi), a.sym, a.dlo + b.lo, a.dhi + b.hi)
+        if b.sym is not None and a.sym is None and a.lo != -INF and a.hi != INF:
+            return Num(_low(lo), _high(hi), b.sym, b.dlo + a.lo, b.dhi + a.hi)
+        return Num(_low(lo), _high(hi))
+    if kind is ast.Sub:
+        lo, hi = a.lo - b.hi, a.hi - b.lo
+        if a.sym is not None and a.sym == b.sym:
+            return Num(max(_low(lo), a.dlo - b.dhi), min(_high(hi), a.dhi - b.dlo))
+        if a.sym is not None and b.sym is None and b.lo != -INF and b.hi != INF:
+            return Num(_low(lo), _high(hi), a.sym, a.dlo - b.hi, a.dhi - b.lo)
+        return Num(_low(lo), _high(hi))
+    if kind is ast.Mult:
+        ends = [_times(x, y) for x in (a.lo, a.hi) for y in (b.lo, b.hi)]
+        for x, y in ((a, b), (b, a)):
+            if x.sym is not None and y.sym is None and y.lo == y.hi and 0 < y.lo < INF:
+                factor = int(y.lo)
+                sym = (x.sym[0], x.sym[1], x.sym[2] * factor)
+                return Num(min(ends), max(ends), sym, x.dlo * factor, x.dhi * factor)
+        return Num(min(ends), max(ends))
+    if kind is ast.FloorDiv and b.lo > 0:
+        ends = [_divide(x, y) for x in (a.lo, a.hi) for y in (b.lo, b.hi)]
+        return Num(min(ends), max(ends))
+    if kind is ast.Mod and b.lo > 0:
+        return Num(0, b.hi - 1 if a.lo < 0 or a.hi >= b.lo else a.hi)
+    if kind is ast.Pow and a.lo >= 0 and 0 <= b.lo and b.hi <= 64 and a.hi <= 10**6:
+        return Num(int(a.lo) ** int(b.lo) if a.lo else 0, max(1, int(a.hi) ** int(b.hi)))
+    return Num()
+
+
+def _low(x: Count) -> Count:
+    return -INF if isinstance(x, float) and math.isnan(x) else x
+
+
+def _high(x: Count) -> Count:
+    return INF if isinstance(x, float) and math.isnan(x) else x
+
+
+def _times(x: Count, y: Count) -> Count:
+    return 0 if not x or not y else x * y
+
+
+def _divide(x: Count, y: Count) -> Count:
+    if abs(y) == INF:
+        return 0 if x >= 0 and x != INF else (-1 if x != INF and x != -INF else x)
+    return x if abs(x) == INF else x // y
+
+
+def concatenated(machine: Machine, left: V, right: V, st: State, node: ast.AST) -> V:
+    """`a + b` of lists or tuples: a new sequence as long as both."""
+    low, high = length(left, st), length(right, st)
+    one, two = positions(left, st), positions(right, st)
+    items = one + two if one is not None and two is not None and len(one) + len(two) <= MAX_ITEMS else None
+    elem = join(elements(left, st), elements(right, st))
+    if left.refs or right.refs or left.top or right.top:
+        fields = None if items is None else tuple((at, plain(item)) for at, item in enumerate(items))
+        return machine.new(st, Obj("list", low[0] + high[0], low[1] + high[1], plain(elem), fields=fields, site=node))
+    return V(seq=Seq(low[0] + high[0], low[1] + high[1], elem, None if items is None else tuple(items)))
+
+
+def repeated(machine: Machine, left: V, right: V, st: State, node: ast.AST) -> V:
+    """`[x] * n`: n times as long."""
+    many, times = (left, right) if right.num is not None else (right, left)
+    lo, hi = length(many, st)
+    count = times.num or Num()
+    most = _times(hi, max(0, count.hi if not times.top else INF))
+    least = _times(lo, max(0, count.lo))
+    return machine.new(st, Obj("list", least, most, plain(elements(many, st)), site=node))
+
+
+def unary(machine: Machine, node: ast.UnaryOp, st: State) -> V:
+    value = machine.eval(node.operand, st)
+    if isinstance(node.op, ast.Not):
+        return integer(0, 1)
+    if value.num is not None and not value.top:
+        if isinstance(node.op, ast.USub):
+            return V(num=Num(-value.num.hi, -value.num.lo))
+        if isinstance(node.op, ast.UAdd):
+            return value
+    return V(top=value.top, num=Num())
+
+
+def compare(machine: Machine, node: ast.Compare, st: State) -> V:
+    machine.eval(node.left, st)
+    for part in node.comparators:
+        machine.eval(part, st)
+    return integer(0, 1)
+
+
+def either(machine: Machine, node: ast.BoolOp, st: State) -> V:
+    """`and`, `or`: any operand; later ones run only if the earlier ones let them."""
+    out = machine.eval(node.values[0], st)
+    wanted = isinstance(node.op, ast.And)
+    left_out: list[State] = []
+    for before, operand in zip(node.values, node.values[1:], strict=False):
+        verdict = decide(machine, before, st)
+        if verdict is not None and verdict is not wanted:
+            break
+        skipped = st.copy()
+        refine(machine, before, not wanted, skipped)
+        left_out.append(skipped)
+        refine(machine, before, wanted, st)
+        value = machine.eval(operand, st)
+        out = value if out == NONE and not wanted else join(out, value)
+    for state in left_out:
+        st.absorb(state)
+    return out
+
+
+def conditional(machine: Machine, node: ast.IfExp, st: State) -> V:
+    machine.eval(node.test, st)
+    verdict = decide(machine, node.test, st)
+    if verdict is not None:
+        return machine.eval(node.body if verdict else node.orelse, st)
+    other = st.copy()
+    refine(machine, node.test, True, st)
+    value = machine.eval(node.body, st)
+    refine(machine, node.test, False, other)
+    value = join(value, machine.eval(node.orelse, other))
+    st.absorb(other)
+    return value
+
+
+def walrus(machine: Machine, node: ast.NamedExpr, st: State) -> V:
+    value = machine.eval(node.value, st)
+    machine.store(node.target, value, st)
+    return value
+
+
+def attribute(machine: Machine, node: ast.Attribute, st: State) -> V:
+    value = machine.eval(node.value, st)
+    return mix((value,), st)
+
+
+def starred(machine: Machine, node: ast.Starred, st: State) -> V:
+    return machine.eval(node.value, st)
+
+
+def subscript(machine: Machine, node: ast.Subscript, st: State) -> V:
+    value = machine.eval(node.value, st)
+    if isinstance(node.slice, ast.Slice):
+        return sliced(machine, node, value, node.slice, st)
+    index = machine.eval(node.slice, st)
+    return item_at(value, node.slice, index, st)
+
+
+def item_at(value: V, node: ast.expr, index: V, st: State) -> V:
+    """`value[index]`: the entry, if container and index are known well enough, else any entry."""
+    key: Any = None
+    if isinstance(node, ast.Constant):
+        key = node.value
+    elif index.text is not None:
+        key = index.text
+    elif index.num is not None and index.num.lo == index.num.hi and not index.top:
+        key = int(index.num.lo)
+    if key is None:
+        return contents(value, st)
+    out = unknown(value) if value.top else BOTTOM
+    if value.seq is not None:
+        items = value.seq.items
+        if items is not None and isinstance(key, int) and -len(items) <= key < len(items):
+            out = join(out, items[key])
+        else:
+            out = join(out, value.seq.elem)
+    for ref in value.refs:
+        obj = st.heap[ref]
+        found = None
+        if obj.fields is not None:
+            if obj.kind == "list" and isinstance(key, int) and key < 0 and obj.lo == obj.hi:
+                key += int(obj.hi)
+            found = dict(obj.fields).get(key)
+        out = join(out, obj.elem if found is None else found)
+    return out
+
+
+def sliced(machine: Machine, node: ast.AST, value: V, part: ast.Slice, st: State) -> V:
+    """`value[a:b:c]`: a new sequence whose length follows from the ends."""
+    ends = [None if end is None else machine.eval(end, st) for end in (part.lower, part.upper, part.step)]
+    lo, hi = length(value, st)
+    step = ends[2].num if ends[2] is not None else None
+    start = None if ends[0] is None or _is_none(part.lower) else (ends[0].num if not ends[0].top else None) or Num()
+    stop = None if ends[1] is None or _is_none(part.upper) else (ends[1].num if not ends[1].top else None) or Num()
+    backward = ends[2] is not None and not _is_none(part.step) and (step is None or step.lo <= 0)
+    most = hi if backward else slice_length(hi, start, stop)
+    if step is not None and step.lo > 1 and most != INF and not backward:
+        most = -(-most // step.lo)
+    least = lo if start is None and stop is None and ends[2] is None else 0
+    if start is None and stop is not None and stop.lo >= 0 and ends[2] is None:
+        least = min(lo, stop.lo)
+    elem = elements(value, st)
+    share = _share(machine, hi, start, stop)
+    if value.seq is not None and not value.top and not value.refs:
+        return V(seq=Seq(least, most, elem, None, frozenset(), share))
+    return machine.new(st, Obj("list", least, most, plain(elem), site=node, share=share))
+
+
+def _is_none(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def slice_length(hi: Count, start: Num | None, stop: Num | None) -> Count:
+    """The most elements that `x[start:stop]` has when x has at most `hi`.
+
+    An end of which only the upper limit is known (`min(n, CONST)`) is taken for a count, so not negative.
+    """
+    most = hi
+    if start is not None and stop is not None and start.sym is not None and start.sym == stop.sym:
+        # Whatever the ends are, also negative ones: what lies between them is no more than their distance.
+        most = min(most, max(0, stop.dhi - start.dlo))
+    if start is not None and start.hi < 0:
+        most = min(most, -start.lo)
+    elif start is not None and start.lo > 0 and most != INF:
+        most = max(0, most - start.lo)
+    if stop is None:
+        return most
+    if stop.hi < 0:
+        return max(0, min(most, hi + stop.hi))
+    if stop.lo < 0 and stop.lo != -INF:
+        return most
+    end = stop.hi
+    if start is not None and start.lo >= 0:
+        end = max(0, end - start.lo)
+    elif start is not None and start.hi >= 0:
+        end = max(end, 0)
+    return min(most, end)
+
+
+def _share(machine: Machine, hi: Count, start: Num | None, stop: Num | None) -> tuple[int, Count] | None:
+    """For `x[i:i + k]` where the loop's index i rises by at least k: the slices are disjoint parts of x."""
+    if start is None or stop is None or start.sym is None or start.sym != stop.sym or hi == INF or start.lo < 0:
+        return None
+    loop = start.sym[0]
+    step = machine.steps_of.get(loop, 0)
+    if start.sym[1] == (0, "index") and start.dlo == start.dhi and stop.dhi - start.dlo <= step * start.sym[2]:
+        return loop, hi
+    return None
+
+
+EXPRESSIONS.update(
+    {
+        ast.Constant: constant,
+        ast.Name: name,
+        ast.JoinedStr: formatted,
+        ast.List: display,
+        ast.Tuple: display,
+        ast.Set: display,
+        ast.Dict: dictionary,
+        ast.BinOp: binary,
+        ast.UnaryOp: unary,
+        ast.Compare: compare,
+        ast.BoolOp: either,
+        ast.IfExp: conditional,
+        ast.NamedExpr: walrus,
+        ast.Attribute: attribute,
+        ast.Starred: starred,
+        ast.Subscript: subscript,
+    }
+)
+

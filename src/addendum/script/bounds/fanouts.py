@@ -1,0 +1,314 @@
+"""Calls of `ctx`: what one costs, and fan-outs: how wide they are, what their branches cost and return.
+
+A branch may run before, after or between the steps of every other one. So a fan-out is run like a loop whose
+iterations are branches in any order, and what a branch changes outside itself is unknown to the others.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from addendum.script.bounds.calls import Args, apply, arguments, await_value, run_coro
+from addendum.script.bounds.expressions import positions
+from addendum.script.bounds.loops import iterate
+from addendum.script.bounds.machine import Machine, contents, elements, length, mix, plain
+from addendum.script.bounds.state import Cost, State, least, peak, plus
+from addendum.script.bounds.statements import shared_length
+from addendum.script.bounds.values import BOTTOM, INF, NONE, TOP, Coro, Count, Num, Obj, V, integer, join
+from addendum.script.scope import FANOUTS, READS, SHOWN
+
+
+def ctx_method(machine: Machine, node: ast.Call, st: State, *, awaited: bool) -> V:
+    """`ctx.method(...)`: runs at once when it is awaited, else makes a coroutine."""
+    args = arguments(machine, node, st)
+    method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    if method in SHOWN:
+        return NONE
+    if method in FANOUTS:
+        params = [(str(at), value) for at, value in enumerate(args.items)]
+        params += list(args.named.items())
+        if args.star is not None:
+            params.append(("*", args.star))
+        if awaited:
+            return perform(machine, node, tuple(params), st)
+        return _made(machine, node, tuple(params), st)
+    if awaited:
+        return perform(machine, node, (), st)
+    return _made(machine, node, (), st)
+
+
+def _made(machine: Machine, node: ast.Call, params: tuple[tuple[str, V], ...], st: State) -> V:
+    coro = machine.coro(node, None, machine.act, tuple((name, plain(value)) for name, value in params))
+    st.spend(coro)
+    return V(coros=frozenset((coro,)))
+
+
+def perform(machine: Machine, node: ast.Call, params: tuple[tuple[str, V], ...], st: State) -> V:
+    """What a ctx method does when it is awaited."""
+    method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    if method == "run":
+        st.spend(node)
+        capability = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
+        if isinstance(capability, str):
+            st.spend(capability)
+        if machine.handlers:
+            machine.handlers[-1].absorb(st)
+        return TOP
+    if method in READS:
+        st.spend(node)
+        return TOP
+    given = dict(params)
+    errors = given.get("return_errors") is not None
+    if method == "pipeline":
+        return _pipeline(machine, node, params, errors, st)
+    if method == "dag":
+        return _dag(machine, node, given.get("0", NONE), errors, st)
+    if method in ("parallel", "race"):
+        source = given.get("0", NONE)
+        if "*" in given:
+            source = join(source, given["*"])
+        return _parallel(machine, node, source, errors, method == "race", st)
+    return mix([value for _, value in params], st)
+
+
+def _parallel(machine: Machine, node: ast.Call, source: V, errors: bool, race: bool, st: State) -> V:
+    low, width = length(source, st)
+    _note_width(machine, node, width)
+    known = positions(source, st)
+    coros = _coros(source, st)
+    counts = [st.cost.get(coro) for coro in coros]
+    costs: dict[Coro, Cost] = {}
+    places = {coro: (-2, f"<branch {at}>") for at, coro in enumerate(coros)}
+
+    def branch(coro: Coro, state: State) -> V:
+        return await_value(machine, run_coro(machine, coro, state), state) if coro.closure is None else run_coro(
+            machine, coro, state
+        )
+
+    def body(state: State) -> None:
+        _one_of(machine, state, [(coro, lambda s, c=coro: branch(c, s), places[coro]) for coro in coros], costs)
+
+    share = shared_length(machine, source, st)
+    _branches(machine, node, st, width, body)
+    results = {coro: st.vars.pop(places[coro], BOTTOM) for coro in coros}
+    _charge(st, width, counts, [costs.get(coro, {}) for coro in coros], known, coros, costs, share)
+    return _results(machine, node, st, (low, width), known, results, errors, race)
+
+
+def _coros(source: V, st: State) -> list[Coro]:
+    inner = elements(source, st)
+    return sorted(inner.coros, key=lambda coro: (coro.node.lineno, coro.node.col_offset, coro.act.key, id(coro)))
+
+
+def _note_width(machine: Machine, node: ast.Call, width: Count) -> None:
+    machine.note(machine.fanouts, node, width)
+    if width == INF:
+        machine.problem("fanout", node, "unbounded")
+
+
+def _one_of(machine: Machine, state: State, branches: list[tuple[Coro, object, tuple[int, str]]], costs: dict[Coro, Cost]) -> None:
+    """Run each branch on a copy of the state; the state becomes the join of before and after any of them."""
+    ends: list[State] = []
+    for coro, run, place in branches:
+        one = state.copy()
+        one.cost = {}
+        value = run(one)  # type: ignore[operator]
+        costs[coro] = one.cost
+        one.vars[place] = join(plain(value), one.vars.get(place, BOTTOM))
+        ends.append(one)
+    for one in ends:
+        state.absorb(one)
+
+
+def _branches(machine: Machine, node: ast.Call, st: State, width: Count, body: object) -> None:
+    """Run the branches like iterations, again with what they changed unknown when there are several."""
+    start_cost = st.cost
+    saved_exits, machine.exits = machine.exits, []
+
+    def enter(state: State, uid: int) -> frozenset[int]:
+        return frozenset()
+
+    first = st.copy()
+    iterate(machine, node, st, width, enter, body)  # type: ignore[arg-type]
+    if width > 1:
+        changed = frozenset(key for key, value in first.vars.items() if _changed(value, st.vars.get(key, value)))
+        grown = frozenset(ref for ref, obj in first.heap.items() if (st.heap[ref].lo, st.heap[ref].hi) != (obj.lo, obj.hi))
+        if changed or grown:
+            volatile = machine.volatile_vars, machine.volatile_refs
+            machine.volatile_vars, machine.volatile_refs = volatile[0] | changed, volatile[1] | grown
+            for key in changed:
+                value = join(join(first.vars[key], st.vars[key]), TOP)
+                first.vars[key] = value._replace(num=Num()) if value.num is not None else value
+            iterate(machine, node, first, width, enter, body)  # type: ignore[arg-type]
+            machine.volatile_vars, machine.volatile_refs = volatile
+            st.become(first)
+    machine.exits = saved_exits
+    st.cost = start_cost
+
+
+def _changed(before: V, after: V) -> bool:
+    """Whether a variable was bound anew; the symbol that an iteration gives it doesn't count."""
+    if before is after or before == after:
+        return False
+    left, right = before.num, after.num
+    same = left is not None and right is not None and (left.lo, left.hi) == (right.lo, right.hi)
+    return not (same and before._replace(num=None) == after._replace(num=None))
+
+
+def _charge(
+    st: State,
+    width: Count,
+    counts: list[Count | None],
+    costs: list[Cost],
+    known: list[V] | None,
+    coros: list[Coro],
+    by_coro: dict[Coro, Cost],
+    share: tuple[int, Count] | None,
+) -> None:
+    """Charge the branches: width times the dearest, and no more than once for each coroutine that was made."""
+    dearest: Cost = {}
+    for cost in costs:
+        dearest = peak(dearest, cost)
+    total = plus({}, dearest, width)
+    if counts and all(count is not None for count in counts):
+        made: Cost = {}
+        for count, cost in zip(counts, costs, strict=True):
+            made = plus(made, cost, count or 0)
+        total = least(total, made)
+    if known is not None:
+        exact: Cost = {}
+        for item in known:
+            one: Cost = {}
+            for coro in item.coros:
+                one = peak(one, by_coro.get(coro, {}))
+            exact = plus(exact, one)
+        total = least(total, exact)
+    if share is not None:
+        loop, most = share
+        st.shared = {**st.shared, loop: plus(st.shared.get(loop, {}), dearest, most)}
+    else:
+        st.charge(total)
+
+
+def _results(
+    machine: Machine,
+    node: ast.Call,
+    st: State,
+    lengths: tuple[Count, Count],
+    known: list[V] | None,
+    results: dict[Coro, V],
+    errors: bool,
+    race: bool,
+) -> V:
+    every = BOTTOM
+    for value in results.values():
+        every = join(every, value)
+    if race:
+        return every if every != BOTTOM else TOP
+    failed = TOP if errors else BOTTOM
+    fields = None
+    if known is not None:
+        items = []
+        for item in known:
+            one = failed
+            for coro in item.coros:
+                one = join(one, results.get(coro, TOP))
+            items.append(plain(one) if one != BOTTOM else NONE)
+        fields = tuple(enumerate(items))
+    elem = join(every, failed)
+    return machine.new(st, Obj("list", lengths[0], lengths[1], elem if elem != BOTTOM else NONE, fields=fields, site=node))
+
+
+def _pipeline(machine: Machine, node: ast.Call, params: tuple[tuple[str, V], ...], errors: bool, st: State) -> V:
+    given = dict(params)
+    source = given.get("0", NONE)
+    low, width = length(source, st)
+    _note_width(machine, node, width)
+    stages = [value for name, value in params if name.isdigit() and name != "0"]
+    if "*" in given:
+        stages.append(given["*"])
+    item = elements(source, st)
+    index = integer(0, max(0, width - 1))
+    costs: list[Cost] = [{}]
+    place = (-2, "<pipeline>")
+
+    def body(state: State) -> None:
+        one = state.copy()
+        one.cost = {}
+        value = item
+        for stage in stages:
+            value = apply(machine, node, stage, Args([value, item, index]), one, awaited=True)
+        costs[0] = one.cost
+        one.vars[place] = join(plain(value), one.vars.get(place, BOTTOM))
+        state.absorb(one)
+
+    share = shared_length(machine, source, st)
+    _branches(machine, node, st, width, body)
+    result = st.vars.pop(place, BOTTOM)
+    if share is not None:
+        st.shared = {**st.shared, share[0]: plus(st.shared.get(share[0], {}), costs[0], share[1])}
+    else:
+        st.charge(costs[0], width)
+    elem = join(result, TOP if errors else BOTTOM)
+    return machine.new(st, Obj("list", low, width, elem if elem != BOTTOM else NONE, site=node))
+
+
+def _dag(machine: Machine, node: ast.Call, source: V, errors: bool, st: State) -> V:
+    """Each node's function runs once, after those it depends on, with their results."""
+    width = length(source, st)[1]
+    _note_width(machine, node, width)
+    fields: tuple[tuple[object, V], ...] | None = None
+    if len(source.refs) == 1 and not source.top and source.seq is None:
+        fields = st.heap[next(iter(source.refs))].fields
+    entries = list(fields) if fields is not None else [(None, contents(source, st))]
+    costs: dict[object, Cost] = {}
+    results: dict[object, V] = {}
+
+    def body(state: State) -> None:
+        done: dict[object, V] = {}
+        waiting = list(entries)
+        one = state.copy()
+        while waiting:
+            ready = [entry for entry in waiting if all(dep in done for dep in _needs(entry[1], one) or ())]
+            for name, entry in ready or waiting:
+                needs = _needs(entry, one)
+                args = Args([done.get(dep, TOP) for dep in needs]) if needs is not None else Args(star=mix(results.values(), one))
+                one.cost = {}
+                value = apply(machine, node, _function(entry, one), args, one, awaited=True)
+                costs[name] = one.cost
+                done[name] = join(plain(value), TOP) if errors else plain(value)
+                results[name] = join(done[name], results.get(name, BOTTOM))
+            waiting = [entry for entry in waiting if entry[0] not in done]
+        for name, value in done.items():
+            one.vars[(-2, f"<dag {name!r}>")] = value
+        one.cost = {}
+        state.absorb(one)
+
+    _branches(machine, node, st, 2 if width > 1 else width, body)
+    for name in list(results):
+        results[name] = st.vars.pop((-2, f"<dag {name!r}>"), results[name])
+    for name, cost in costs.items():
+        st.charge(cost, 1 if fields is not None else width)
+    every = BOTTOM
+    for value in results.values():
+        every = join(every, value)
+    known = tuple(results.items()) if fields is not None and results else None
+    lo = len(results) if known is not None else 0
+    return machine.new(st, Obj("dict", min(lo, width), width, every, NONE, fields=known, site=node))
+
+
+def _function(entry: V, st: State) -> V:
+    known = positions(entry, st)
+    return known[0] if known else contents(entry, st)
+
+
+def _needs(entry: V, st: State) -> list[str] | None:
+    """The names that a node depends on, when each is known."""
+    known = positions(entry, st)
+    if known is None or len(known) < 2:
+        return None
+    names = positions(known[1], st)
+    if names is None or any(name.text is None for name in names):
+        return None
+    return [name.text for name in names if name.text is not None]
+

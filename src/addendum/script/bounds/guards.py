@@ -1,0 +1,279 @@
+"""What a condition says about variables: deciding it, and narrowing a state to the arm where it holds.
+
+Knows comparisons of names, `len(name)` and sums with bounded integers, truth of counts and of lists, and their
+combination with `not`, `and`, `or`. Anything else says nothing, which is always right.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Final
+
+from addendum.script.bounds.machine import Machine, length
+from addendum.script.bounds.state import State
+from addendum.script.bounds.values import INF, TOP, Num, Obj, V
+
+_FLIP: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
+    ast.Lt: ast.Gt,
+    ast.Gt: ast.Lt,
+    ast.LtE: ast.GtE,
+    ast.GtE: ast.LtE,
+    ast.Eq: ast.Eq,
+    ast.NotEq: ast.NotEq,
+}
+_NEGATE: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
+    ast.Lt: ast.GtE,
+    ast.Gt: ast.LtE,
+    ast.LtE: ast.Gt,
+    ast.GtE: ast.Lt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+}
+
+
+def peek(machine: Machine, node: ast.expr, st: State) -> Num | None:
+    """The integer that an expression without effects is, None if it may be anything else."""
+    if isinstance(node, ast.Constant):
+        value = node.value
+        return Num(int(value), int(value)) if isinstance(value, int) and abs(value) < 10**15 else None
+    if isinstance(node, ast.Name):
+        found = machine.load(node, st)
+        if found.num is None or found.top or found.misc or found.refs or found.seq or found.funcs or found.coros:
+            return None
+        return found.num
+    if isinstance(node, ast.NamedExpr):
+        return peek(machine, node.target, st)
+    if isinstance(node, ast.BinOp):
+        left, right = peek(machine, node.left, st), peek(machine, node.right, st)
+        if left is None or right is None:
+            return None
+        from addendum.script.bounds.expressions import arithmetic
+
+        return arithmetic(type(node.op), left, right)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = peek(machine, node.operand, st)
+        return None if inner is None else Num(-inner.hi, -inner.lo)
+    sized = _sized(node)
+    if sized is not None:
+        value = machine.load(sized, st)
+        lo, hi = length(value, st)
+        return Num(lo, hi)
+    return None
+
+
+def _sized(node: ast.expr) -> ast.Name | None:
+    """The name in `len(name)`."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len" and len(node.args) == 1:
+        argument = node.args[0]
+        if isinstance(argument, ast.Name) and not node.keywords:
+            return argument
+    return None
+
+
+def decide(machine: Machine, node: ast.expr, st: State) -> bool | None:
+    """The truth of a condition if it is the same on every run that gets here, else None."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        inner = decide(machine, node.operand, st)
+        return None if inner is None else not inner
+    if isinstance(node, ast.BoolOp):
+        stop = isinstance(node.op, ast.Or)
+        verdicts = [decide(machine, part, st) for part in node.values]
+        if stop in verdicts:
+            return stop
+        return None if None in verdicts else not stop
+    if isinstance(node, ast.Compare):
+        if len(node.ops) != 1:
+            return None
+        left, right = peek(machine, node.left, st), peek(machine, node.comparators[0], st)
+        if left is None or right is None:
+            return None
+        return _decide_pair(type(node.ops[0]), left, right)
+    if isinstance(node, ast.Constant):
+        return bool(node.value)
+    if isinstance(node, ast.Name):
+        number = peek(machine, node, st)
+        if number is not None:
+            return False if number.lo == number.hi == 0 else True if number.lo > 0 or number.hi < 0 else None
+    return None
+
+
+def _decide_pair(op: type[ast.cmpop], a: Num, b: Num) -> bool | None:
+    if op is ast.Lt:
+        return True if a.hi < b.lo else False if a.lo >= b.hi else None
+    if op is ast.LtE:
+        return True if a.hi <= b.lo else False if a.lo > b.hi else None
+    if op in (ast.Gt, ast.GtE):
+        return _decide_pair(_FLIP[op], b, a)
+    if op in (ast.Eq, ast.Is):
+        return True if a.lo == a.hi == b.lo == b.hi != INF else False if a.hi < b.lo or a.lo > b.hi else None
+    if op in (ast.NotEq, ast.IsNot):
+        same = _decide_pair(ast.Eq, a, b)
+        return None if same is None else not same
+    return None
+
+
+def refine(machine: Machine, node: ast.expr, truth: bool, st: State) -> None:
+    """Narrow a state to the runs on which a condition, already evaluated, was `truth`; dead if there are none."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        refine(machine, node.operand, not truth, st)
+    elif isinstance(node, ast.BoolOp):
+        if isinstance(node.op, ast.And) is truth:
+            for part in node.values:
+                refine(machine, part, truth, st)
+        else:
+            _any_of(machine, node.values, truth, st)
+    elif isinstance(node, ast.Compare):
+        if len(node.ops) == 1:
+            _pair(machine, node.left, type(node.ops[0]), node.comparators[0], truth, st)
+        elif truth:
+            lefts = [node.left, *node.comparators]
+            for left, op, right in zip(lefts, node.ops, node.comparators, strict=False):
+                _pair(machine, left, type(op), right, True, st)
+    elif isinstance(node, ast.NamedExpr):
+        refine(machine, node.target, truth, st)
+    elif isinstance(node, ast.Name):
+        _truthy(machine, node, truth, st)
+    elif isinstance(node, ast.Constant):
+        if bool(node.value) is not truth:
+            st.dead = True
+    elif _sized(node) is not None:
+        zero = ast.Constant(0)
+        _pair(machine, node, ast.Gt if truth else ast.LtE, zero, True, st)
+
+
+def _any_of(machine: Machine, parts: list[ast.expr], truth: bool, st: State) -> None:
+    """`a or b` holds, or `a and b` doesn't: the join over which one it was."""
+    out: State | None = None
+    for part in parts:
+        one = st.copy()
+        refine(machine, part, truth, one)
+        if one.dead:
+            continue
+        if out is None:
+            out = one
+        else:
+            out.absorb(one)
+    if out is None:
+        st.dead = True
+    else:
+        st.become(out)
+
+
+def _pair(
+    machine: Machine, left: ast.expr, op: type[ast.cmpop], right: ast.expr, truth: bool, st: State
+) -> None:
+    if op not in _FLIP:
+        return
+    if not truth:
+        op = _NEGATE[op]
+    a, b = peek(machine, left, st), peek(machine, right, st)
+    if a is not None and b is not None and _decide_pair(op, a, b) is False:
+        st.dead = True
+        return
+    if b is not None:
+        _limit(machine, left, op, b, st)
+    if a is not None:
+        _limit(machine, right, _FLIP[op], a, st)
+
+
+def _limit(machine: Machine, node: ast.expr, op: type[ast.cmpop], other: Num, st: State) -> None:
+    """Narrow `node` by `node op other`, where node is a name or `len(name)`, plus or minus a constant."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+        by = peek(machine, node.right, st)
+        if by is not None and by.lo == by.hi and abs(by.lo) != INF:
+            shift = by.lo if isinstance(node.op, ast.Add) else -by.lo
+            _limit(machine, node.left, op, Num(other.lo - shift, other.hi - shift), st)
+        return
+    lo, hi = -INF, INF
+    if op is ast.Lt:
+        hi = other.hi - 1
+    elif op is ast.LtE:
+        hi = other.hi
+    elif op is ast.Gt:
+        lo = other.lo + 1
+    elif op is ast.GtE:
+        lo = other.lo
+    elif op is ast.Eq:
+        lo, hi = other.lo, other.hi
+    if isinstance(node, ast.NamedExpr):
+        node = node.target
+    if isinstance(node, ast.Name):
+        _narrow(machine, node, op, lo, hi, other, st)
+        return
+    sized = _sized(node)
+    if sized is not None:
+        if op is ast.NotEq and other.lo == other.hi:
+            low, high = length(machine.load(sized, st), st)
+            lo = low + 1 if low == other.lo else -INF
+            hi = high - 1 if high == other.lo else INF
+        _narrow_length(machine, sized, lo, hi, st)
+
+
+def _narrow(
+    machine: Machine, name: ast.Name, op: type[ast.cmpop], lo: float, hi: float, other: Num, st: State
+) -> None:
+    key = machine.place(name)
+    value = st.vars.get(key) if key is not None else None
+    if key is None or value is None or key in machine.volatile_vars:
+        return
+    num = value.num
+    if num is None or value.top:
+        # Whatever isn't a number raises when it is compared with one.
+        if value.top and (lo != -INF or hi != INF) and not (value.refs or value.seq or value.funcs or value.coros):
+            st.vars[key] = V(num=Num(lo, hi))
+        return
+    if op is ast.NotEq:
+        if other.lo != other.hi:
+            return
+        lo = num.lo + 1 if num.lo == other.lo else -INF
+        hi = num.hi - 1 if num.hi == other.lo else INF
+    low, high = max(num.lo, lo), min(num.hi, hi)
+    if low > high:
+        if not value.misc:
+            st.dead = True
+        return
+    st.vars[key] = value._replace(num=num._replace(lo=low, hi=high))
+
+
+def _narrow_length(machine: Machine, name: ast.Name, lo: float, hi: float, st: State) -> None:
+    key = machine.place(name)
+    value = st.vars.get(key) if key is not None else None
+    if key is None or value is None or key in machine.volatile_vars:
+        return
+    if value.top:
+        if hi != INF:
+            # The data may be changed under another name, so growth of unknown data counts for this object too.
+            known = Obj("list", max(0, lo), hi, TOP, TOP, foreign=True, site=name)
+            ident = machine.fresh()
+            st.heap[ident] = known
+            st.vars[key] = value._replace(top=False, refs=value.refs | {ident})
+        return
+    seq = value.seq
+    if seq is not None and not value.refs and value.text is None:
+        low, high = max(seq.lo, lo), min(seq.hi, hi)
+        if low > high:
+            st.dead = True
+            return
+        items = seq.items if seq.items is not None and low <= len(seq.items) <= high else None
+        st.vars[key] = value._replace(seq=seq._replace(lo=low, hi=high, items=items))
+    elif len(value.refs) == 1 and seq is None:
+        ref = next(iter(value.refs))
+        obj = st.heap[ref]
+        if obj.many or ref in machine.volatile_refs:
+            return
+        low, high = max(obj.lo, lo), min(obj.hi, hi)
+        if low > high:
+            st.dead = not value.misc
+            return
+        st.heap[ref] = obj._replace(lo=low, hi=high)
+
+
+def _truthy(machine: Machine, name: ast.Name, truth: bool, st: State) -> None:
+    value = machine.load(name, st)
+    if value.top:
+        return
+    if value.num is not None and not (value.refs or value.seq or value.misc):
+        zero = Num(0, 0)
+        _narrow(machine, name, ast.NotEq if truth else ast.Eq, -INF if truth else 0, INF if truth else 0, zero, st)
+    elif (value.refs or value.seq) and value.num is None and not value.misc:
+        _narrow_length(machine, name, 1 if truth else 0, INF if truth else 0, st)

@@ -1,0 +1,413 @@
+"""The machine that runs a script on abstract values: activations, statements, and what leaves a block.
+
+It follows the source as the interpreter would, calls inlined at each call site, both arms of a condition that
+isn't decided, and a loop's body until nothing new changes (`loops`). What it finds is an upper bound on every
+run (an abstract interpretation in the sense of Cousot and Cousot, POPL 1977). Work is limited by `max_steps`;
+a script that needs more is `TooInvolved`, which the checker reports.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from addendum.script.bounds.state import State
+from addendum.script.bounds.values import (
+    BOTTOM,
+    INF,
+    NONE,
+    TOP,
+    Act,
+    Closure,
+    Coro,
+    Count,
+    Num,
+    Obj,
+    V,
+    join,
+    join_all,
+)
+from addendum.script.scope import Function, Names, Scope
+
+MAX_DEPTH: Final = 26
+"""How many calls may be inlined into each other."""
+
+
+MUTATORS: Final = frozenset(
+    {"append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "popitem", "add", "discard"}
+    | {"sort", "reverse"}
+)
+"""Methods that change their receiver."""
+
+
+class TooInvolved(Exception):
+    """The script needs more steps or deeper calls than the analysis takes."""
+
+    def __init__(self, node: ast.AST | None = None) -> None:
+        super().__init__("too involved")
+        self.node = node
+
+
+class Problem:
+    """A loop, comprehension, recursion or fan-out for which no bound was found, and why."""
+
+    __slots__ = ("kind", "node", "why")
+
+    def __init__(self, kind: str, node: ast.AST, why: str) -> None:
+        self.kind = kind
+        self.node = node
+        self.why = why
+
+
+class Exits:
+    """The states in which a block of statements was left otherwise than at its end."""
+
+    __slots__ = ("breaks", "continues")
+
+    def __init__(self) -> None:
+        self.breaks: list[State] = []
+        self.continues: list[State] = []
+
+
+class Machine:
+    """One analysis. `eval` and `block` are the whole interface of the idiom families to each other."""
+
+    def __init__(self, scope: Scope, max_steps: int) -> None:
+        self.scope = scope
+        self.steps = max_steps
+        self.homes: dict[ast.Name, Names | None] = {}
+        self.acts: dict[tuple[Any, ...], Act] = {}
+        self.act = Act(scope.module, 0, None, None)
+        self.returns: list[tuple[State, V]] = []
+        self.exits: list[Exits] = []
+        self.handlers: list[State] = []
+        self.stack: list[tuple[ast.AST, tuple[Any, ...]]] = []
+        self.volatile_vars: frozenset[tuple[int, str]] = frozenset()
+        self.volatile_refs: frozenset[int] = frozenset()
+        self.quiet = 0
+        self.loops: dict[ast.AST, Count] = {}
+        self.fanouts: dict[ast.AST, Count] = {}
+        self.problems: dict[tuple[str, ast.AST], Problem] = {}
+        self.changed_outside: dict[ast.AST, str] = {}
+        self.steps_of: dict[int, Count] = {}
+        self.index_lows: dict[int, Count] = {}
+        self.active: list[int] = []
+        self.cut: set[int] = set()
+        self.missing: set[tuple[int, str]] = set()
+        self._coros: dict[tuple[Any, ...], Coro] = {}
+        self._closures: dict[tuple[Any, ...], Closure] = {}
+        self._constants: dict[ast.AST, V] = {}
+        self._captured: set[tuple[Names, str]] | None = None
+        self._keepers: set[Names] | None = None
+        self._mutates: dict[ast.AST, bool] = {}
+        self._inert: dict[ast.AST, bool] = {}
+        self._next = 1
+
+    # ---- identities
+
+    def fresh(self) -> int:
+        """A new number, for a heap object or a loop round."""
+        self._next += 1
+        return self._next
+
+    def activation(self, names: Names, parent: Act, *key: Any) -> Act:
+        """The activation of these names for this key; the same key gives the same one again."""
+        full = (names, parent, *key)
+        found = self.acts.get(full)
+        if found is None:
+            found = self.acts[full] = Act(names, self.fresh(), parent, names.function)
+        else:
+            found.reentered = True
+        return found
+
+    def coro(self, node: ast.Call, closure: Closure | None, act: Act, params: tuple[tuple[str, V], ...]) -> Coro:
+        """The coroutine with these parts."""
+        key = (node, closure, act, params)
+        found = self._coros.get(key)
+        if found is None:
+            found = self._coros[key] = Coro(node, closure, act, params)
+        return found
+
+    def closure(self, node: Any, act: Act, defaults: tuple[tuple[str, V], ...]) -> Closure:
+        """The closure with these parts."""
+        key = (node, act, defaults)
+        found = self._closures.get(key)
+        if found is None:
+            found = self._closures[key] = Closure(node, act, defaults)
+        return found
+
+    def new(self, st: State, obj: Obj) -> V:
+        """Put an object on the heap and return a reference to it."""
+        ident = self.fresh()
+        st.heap[ident] = obj
+        return V(refs=frozenset((ident,)))
+
+    # ---- variables
+
+    def place(self, name: ast.Name) -> tuple[int, str] | None:
+        """The key of the variable that a name means in the current activation; None for a builtin."""
+        home = self.homes.get(name, name)
+        if home is name:
+            home = self.homes[name] = self.scope.frames[name].home(name.id)
+        act: Act | None = self.act
+        while act is not None and act.names is not home:
+            act = act.parent
+        return None if act is None else (act.key, name.id)
+
+    def load(self, name: ast.Name, st: State) -> V:
+        """The value of a name; `NONE` where it is a builtin or isn't bound yet."""
+        key = self.place(name)
+        if key is None:
+            return NONE
+        value = st.vars.get(key)
+        if value is None:
+            self.missing.add(key)
+            return NONE
+        return value
+
+    def store(self, name: ast.Name, value: V, st: State) -> None:
+        """Bind a name. A variable that an older activation's closures may still see is joined, not replaced."""
+        key = self.place(name)
+        if key is None:
+            return
+        if key in self.volatile_vars:
+            value = join(join(value, TOP), st.vars.get(key, NONE))
+        elif self.act.reentered and self.is_captured(name):
+            value = join(value, st.vars.get(key, NONE))
+        st.vars[key] = value
+
+    def bind(self, node: ast.AST, name: str, value: V, st: State) -> None:
+        """Bind a name that isn't an `ast.Name` (a handler's, a pattern's, a function's) where `node` stands."""
+        home = self.scope.frames[node].home(name)
+        act: Act | None = self.act
+        while act is not None and act.names is not home:
+            act = act.parent
+        if act is not None:
+            key = (act.key, name)
+            st.vars[key] = join(value, st.vars.get(key, value)) if act.reentered else value
+
+    def is_captured(self, name: ast.Name) -> bool:
+        """Whether a nested function or lambda reads a variable of this one."""
+        if self._captured is None:
+            self._captured = set()
+            for node in self.scope.index[ast.Name]:
+                assert isinstance(node, ast.Name)
+                frame = self.scope.frames[node]
+                home = frame.home(node.id)
+                if home is not None and home is not frame:
+                    self._captured.add((home, node.id))
+        home = self.homes.get(name)
+        return home is not None and (home, name.id) in self._captured
+
+    # ---- what the source says about functions
+
+    def keeps_names(self, names: Names) -> bool:
+        """Whether a function or lambda made among these names may still see them after they are left."""
+        if self._keepers is None:
+            self._keepers = set()
+            for frame in self.scope.inner.values():
+                if frame.kind in "fl":
+                    outer = frame.parent
+                    while outer is not None and outer not in self._keepers:
+                        self._keepers.add(outer)
+                        outer = outer.parent
+        return names in self._keepers
+
+    def mutates(self, node: ast.AST) -> bool:
+        """Whether a function may change an object or an outer variable, itself or through what it calls."""
+        found = self._mutates.get(node)
+        if found is None:
+            self._mutates[node] = False  # for a function that is being looked at: it changes nothing by calling itself
+            found = self._mutates[node] = any(self._changes(part) for part in ast.walk(node))
+        return found
+
+    def _changes(self, part: ast.AST) -> bool:
+        if isinstance(part, ast.Call):
+            if isinstance(part.func, ast.Attribute):
+                return part.func.attr in MUTATORS
+            values = self.scope.values(part.func)
+            if values is None:
+                return True
+            return any(
+                self.mutates(value.node) if isinstance(value, Function) else not isinstance(value, ast.Name | ast.Lambda)
+                for value in values
+            )
+        if isinstance(part, ast.Subscript):
+            return isinstance(part.ctx, ast.Store)
+        return isinstance(part, ast.AugAssign | ast.Nonlocal)
+
+    def rebinds(self, node: ast.AST) -> bool:
+        """Whether a function declares a `nonlocal`."""
+        return any(isinstance(part, ast.Nonlocal) for part in ast.walk(node))
+
+    def is_inert(self, closure: Closure) -> bool:
+        """Whether calling a function can't reach a call nor change anything."""
+        node = closure.node
+        known = self._inert.get(node)
+        if known is None:
+            if isinstance(node, ast.Lambda):
+                reaches = any(isinstance(part, ast.Call) and self.scope.counted(part) for part in ast.walk(node.body))
+            else:
+                reaches = self.scope.function_of(node).reaches
+            known = self._inert[node] = not reaches and not self.mutates(node)
+        return known
+
+    def is_module(self, name: ast.Name) -> bool:
+        """Whether a name is an imported module."""
+        bound = self.scope.bindings(name)
+        return bound is not None and bound == [None] and name.id in self.scope.module.bindings
+
+    # ---- facts
+
+    def note(self, table: dict[ast.AST, Count], node: ast.AST, count: Count) -> None:
+        """Record a bound, unless the state is only a trial; the largest one counts."""
+        if not self.quiet and count >= table.get(node, 0):
+            table[node] = count
+
+    def problem(self, kind: str, node: ast.AST, why: str) -> None:
+        """Record that a bound is missing, unless the state is only a trial."""
+        if not self.quiet:
+            self.problems.setdefault((kind, node), Problem(kind, node, why))
+
+    # ---- statements
+
+    def tick(self, node: ast.AST) -> None:
+        self.steps -= 1
+        if self.steps < 0:
+            raise TooInvolved(node)
+
+    def block(self, statements: Iterable[ast.stmt], st: State) -> None:
+        """Run statements on a state, which then is the state at their end, or dead."""
+        for statement in statements:
+            self.steps -= 1
+            if self.steps < 0:
+                raise TooInvolved(statement)
+            handler = STATEMENTS.get(type(statement))
+            if handler is None:
+                unknown_statement(self, statement, st)
+            else:
+                handler(self, statement, st)
+            if self.handlers:
+                self.handlers[-1].absorb(st)
+            if st.dead:
+                return
+
+    def eval(self, node: ast.expr, st: State) -> V:
+        """Evaluate an expression on a state, with its effects."""
+        self.steps -= 1
+        if self.steps < 0:
+            raise TooInvolved(node)
+        handler = EXPRESSIONS.get(type(node))
+        return handler(self, node, st) if handler is not None else unknown_expression(self, node, st)
+
+
+Handler = Callable[[Machine, Any, State], None]
+Evaluator = Callable[[Machine, Any, State], V]
+STATEMENTS: Final[dict[type[ast.AST], Handler]] = {}
+"""Filled once, at import, by the modules of this package."""
+EXPRESSIONS: Final[dict[type[ast.AST], Evaluator]] = {}
+"""Filled once, at import, by the modules of this package."""
+
+
+def elements(value: V, st: State) -> V:
+    """What iterating over a value yields."""
+    out = unknown(value) if value.top else BOTTOM
+    if value.seq is not None:
+        out = join(out, value.seq.elem)
+    for ref in value.refs:
+        obj = st.heap[ref]
+        out = join(out, obj.key if obj.kind == "dict" else join(obj.elem, obj.key))
+    return out
+
+
+def contents(value: V, st: State) -> V:
+    """What subscripting a value with an unknown index yields."""
+    out = unknown(value) if value.top else BOTTOM
+    if value.seq is not None:
+        out = join(out, value.seq.elem)
+    for ref in value.refs:
+        out = join(out, st.heap[ref].elem)
+    return out
+
+
+def unknown(value: V) -> V:
+    """What may come out of a value that is unknown: data, and whatever it is known to hold."""
+    if value.refs or value.funcs or value.coros:
+        return V(True, None, None, value.refs, value.funcs, value.coros)
+    return TOP
+
+
+def mix(values: Iterable[V], st: State) -> V:
+    """Something unknown made of these values: JSON data, or any function or coroutine in them."""
+    seen: set[int] = set()
+    out = TOP
+    todo = list(values)
+    while todo:
+        value = todo.pop()
+        if value.funcs or value.coros or value.refs:
+            out = join(out, V(refs=value.refs, funcs=value.funcs, coros=value.coros))
+        if value.seq is not None:
+            todo += [value.seq.elem, *(value.seq.items or ())]
+        for ref in value.refs - seen:
+            seen.add(ref)
+            todo += [st.heap[ref].elem, st.heap[ref].key]
+    return out
+
+
+def length(value: V, st: State) -> tuple[Count, Count]:
+    """How many elements a value has: at least, at most."""
+    lo: Count = INF
+    hi: Count = 0
+    if value.top:
+        lo, hi = 0, INF
+    if value.seq is not None:
+        lo, hi = min(lo, value.seq.lo), max(hi, value.seq.hi)
+    for ref in value.refs:
+        obj = st.heap[ref]
+        lo, hi = min(lo, obj.lo), max(hi, obj.hi)
+    if value.text is not None:
+        lo, hi = min(lo, len(value.text)), max(hi, len(value.text))
+    return (0 if lo == INF else max(0, lo)), max(0, hi)
+
+
+def plain(value: V) -> V:
+    """The value without the symbols of the current iteration, for storing it beyond the iteration."""
+    num, seq = value.num, value.seq
+    if num is not None and num.sym is not None:
+        value = value._replace(num=Num(num.lo, num.hi))
+    if seq is not None and (seq.items or seq.share or seq.elem.num or seq.elem.seq):
+        items = None if seq.items is None else tuple(plain(item) for item in seq.items)
+        value = value._replace(seq=seq._replace(elem=plain(seq.elem), items=items, share=None))
+    return value
+
+
+def unknown_statement(machine: Machine, node: ast.stmt, st: State) -> None:
+    """A statement that the language doesn't have: its expressions and blocks are run once, for their calls."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            machine.eval(child, st)
+        elif isinstance(child, ast.stmt):
+            machine.block([child], st)
+        elif isinstance(child, ast.withitem):
+            machine.eval(child.context_expr, st)
+
+
+def unknown_expression(machine: Machine, node: ast.expr, st: State) -> V:
+    """An expression without a rule of its own: anything made of its parts."""
+    parts = [machine.eval(child, st) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+    return mix(parts, st) if parts else TOP
+
+
+def merged(states: list[State], values: list[V] | None = None) -> tuple[State | None, V]:
+    """Join states (and values); None when there is none that lives."""
+    out: State | None = None
+    for state in states:
+        if state.dead:
+            continue
+        if out is None:
+            out = state
+        else:
+            out.absorb(state)
+    return out, join_all(values or ())
+

@@ -1,0 +1,298 @@
+"""Methods of lists, dicts, sets and texts: how they change lengths, and what they return."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from addendum.script.bounds.calls import Args, arguments
+from addendum.script.bounds.expressions import item_at
+from addendum.script.bounds.machine import Machine, contents, elements, length, mix, plain, unknown
+from addendum.script.bounds.state import State
+from addendum.script.bounds.values import ANY_INT, BOTTOM, INF, NONE, TOP, Count, Obj, Seq, V, join
+
+
+def grow(machine: Machine, value: V, st: State, lo: Count, hi: Count, elem: V, key: V = BOTTOM) -> None:
+    """Change the length of every object that a value may be by something in [lo, hi], and add to what they hold."""
+    strong = len(value.refs) == 1 and not value.top and value.seq is None
+    elem = plain(elem)
+    for ref in value.refs:
+        obj = st.heap[ref]
+        exact = strong and not obj.many
+        low = lo if exact else min(0, lo)
+        high = hi if exact else max(0, hi)
+        st.heap[ref] = obj._replace(
+            lo=max(0, obj.lo + low),
+            hi=max(0, obj.hi + high),
+            glo=obj.glo + low,
+            ghi=obj.ghi + high,
+            elem=join(obj.elem, elem),
+            key=join(obj.key, plain(key)) if key != BOTTOM else obj.key,
+            fields=None if obj.kind != "dict" or elem != BOTTOM or lo < 0 else obj.fields,
+            share=None,
+        )
+
+
+def grow_foreign(machine: Machine, value: V, st: State, by: Count) -> None:
+    """Unknown data grew: so may every list that was only bounded by a test of its length."""
+    if not value.top or not by:
+        return
+    for ref, obj in st.heap.items():
+        if obj.foreign:
+            st.heap[ref] = obj._replace(hi=obj.hi + by, ghi=obj.ghi + by)
+
+
+def method(machine: Machine, node: ast.Call, func: ast.Attribute, st: State) -> V:
+    """`receiver.name(...)`."""
+    name = func.attr
+    if isinstance(func.value, ast.Name) and func.value.id in ("json", "math", "re") and machine.is_module(func.value):
+        args = arguments(machine, node, st)
+        return ANY_INT if func.value.id == "math" and name in ("ceil", "floor") else mix(args.all(), st)
+    receiver = machine.eval(func.value, st)
+    args = arguments(machine, node, st)
+    handler = METHODS.get(name)
+    if handler is not None:
+        return handler(machine, node, receiver, args, st)
+    if receiver.refs or receiver.funcs or receiver.coros or receiver.seq:
+        return mix([receiver, *args.all()], st)
+    return TOP if not any(v.refs or v.funcs or v.coros for v in args.all()) else mix(args.all(), st)
+
+
+Method = Callable[[Machine, ast.Call, V, Args, State], V]
+
+
+def _first(args: Args) -> V:
+    return args.items[0] if args.items else args.star or NONE
+
+
+def append(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
+    grow(machine, receiver, st, 1, 1, _first(args))
+    grow_foreign(machine, receiver, st, 1)
+    return NONE
+
+
+def insert(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
+    grow(machine, receiver, st, 1, 1, args.items[1] if len(args.items) > 1 else mix(args.all(), st))
+    grow_foreign(machine, receiver, st, 1)
+    return NONE
+
+
+def extend(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
+    value = _first(args)
+    lo, hi = length(value, st)
+    grow(machine, receiver, st, lo, hi, elements(value, st))
+    grow_foreign(machine, receiver, st, hi)
+    return NONE
+
+
+def add(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
+    grow(machine, receiver, st, 0, 1, _first(args))
+    grow_foreign(machine, receiver, st, 1)
+    return NONE
+
+
+def pop(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
+    """Removes one, unless a default makes it harmless."""
+    most: Count = 0 if len(args.items) > 1 or any(st.heap[ref].kind == "dict" for ref in receiver.refs) else -1
+    out = contents(receiver, st)
+    for value in args.items[1:]:
+        out = join(out, value)
+    grow(machine, receiver, st, -1, most, BOTTOM)
+    return out
+
+
+def popitem(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
+    key, value = elements(receiver, st), contents(receiver, st)
+    grow(machine, receiver, st, -1, -1, BOTTOM)
+    return V(seq=Seq(2, 2, join(key, value), (key, value)))
+
+
+def remove(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
+    grow(machine, receiver, st, -1, -1, BOTTOM)
+    return NONE
+
+
+def discard(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
+    grow(machine, receiver, st, -1, 0, BOTTOM)
+    return NONE
+
+
+def clear(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
+    grow(machine, receiver, st, -INF, 0, BOTTOM)
+    return NONE
+
+
+def order(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
+    """`sort`, `reverse`: the same elements at other places."""
+    from addendum.script.bounds.functions import call_key
+
+    call_key(machine, node, args, elements(receiver, st), length(receiver, st)[1], st)
+    for ref in receiver.refs:
+        obj = st.heap[ref]
+        if obj.fields is not None:
+            st.heap[ref] = obj._replace(fields=None)
+    return NONE
+
+
+def update(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
+    value = _first(args) if args.items or args.star else BOTTOM
+    hi = length(value, st)[1] + len(args.named)
+    if args.double is not None:
+        hi = INF
+    held = join(contents(value, st), mix([*args.named.values()], st) if args.named else BOTTOM)
+    pairs = elements(value, st)
+    if value.seq is not None or (value.refs and not all(st.heap[ref].kind == "dict" for ref in value.refs)):
+        held = join(held, contents(pairs, st))
+    for ref in receiver.refs:
+        obj = st.heap[ref]
+        if obj.kind in ("dict", "any"):
+            st.heap[ref] = obj._replace(fields=None, elem=join(obj.elem, plain(held)))
+    grow(machine, receiver, st, 0, hi, held if any(st.heap[r].kind == "set" for r in receiver.refs) else held, pairs)
+    grow_foreign(machine, receiver, st, hi)
+    return NONE
+
+
+def get(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
+    """`get`, with its default or None."""
+    default = args.items[1] if len(args.items) > 1 else NONE
+    if not args.items or not node.args or isinstance(node.args[0], ast.Starred):
+        return join(contents(receiver, st), default)
+    if receiver.top and not (receiver.refs or receiver.seq or receiver.funcs or receiver.coros):
+        return join(TOP, default)
+    found = item_at(receiver, node.args[0], args.items[0], st)
+    key = node.args[0]
+    if isinstance(key, ast.Constant) and not receiver.top and receiver.seq is None and receiver.refs:
+        if all(_has(st.heap[ref], key.value) for ref in receiver.refs):
+            return found
+    return join(found, default)
+
+
+def _has(obj: Obj, key: object) -> bool:
+    return obj.fields is not None and any(name == key for name, _ in obj.fields)
+
+
+def setdefault(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
+    default = args.items[1] if len(args.items) > 1 else NONE
+    found = join(contents(receiver, st), default)
+    for ref in receiver.refs:
+        st.heap[ref] = st.heap[ref]._replace(fields=None)
+    grow(machine, receiver, st, 0, 1, default, _first(args))
+    grow_foreign(machine, receiver, st, 1)
+    return found
+
+
+def _view(receiver: V, st: State, elem: V) -> V:
+    lo, hi = length(receiver, st)
+    live = receiver.refs
+    return V(seq=Seq(lo, hi, elem, None, live))
+
+
+def items(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
+    key, value = elements(receiver, st), contents(receiver, st)
+    pair = V(seq=Seq(2, 2, join(key, value), (key, value)))
+    return _view(receiver, st, pair)
+
+
+def keys(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
+    return _view(receiver, st, elements(receiver, st))
+
+
+def values(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
+    known = None
+    if len(receiver.refs) == 1 and not receiver.top:
+        obj = st.heap[next(iter(receiver.refs))]
+        if obj.fields is not None and obj.lo == obj.hi == len(obj.fields):
+            known = tuple(value for _, value in obj.fields)
+    view = _view(receiver, st, contents(receiver, st))
+    if known is not None and view.seq is not None:
+        return view._replace(seq=view.seq._replace(items=known))
+    return view
+
+
+def copy(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
+    out = unknown(receiver) if receiver.top else BOTTOM
+    for ref in sorted(receiver.refs):
+        obj = st.heap[ref]
+        out = join(out, machine.new(st, obj._replace(glo=0, ghi=0, many=False, foreign=False, site=node)))
+    return out if out != BOTTOM else receiver
+
+
+def split(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
+    """`split`: exact for a constant text, at most one more than a constant `maxsplit`."""
+    constants = [part.value for part in node.args if isinstance(part, ast.Constant)]
+    if receiver.text is not None and len(constants) == len(node.args) and not node.keywords and not receiver.top:
+        try:
+            parts = receiver.text.split(*constants)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            parts = []
+        fields = tuple((at, V(text=part)) for at, part in enumerate(parts[:64])) if len(parts) <= 64 else None
+        return machine.new(st, Obj("list", len(parts), len(parts), NONE, fields=fields, site=node))
+    most = args.items[1] if len(args.items) > 1 else args.named.get("maxsplit")
+    hi: Count = INF
+    if most is not None and most.num is not None and not most.top and most.num.lo >= 0:
+        hi = most.num.hi + 1
+    return machine.new(st, Obj("list", 0, hi, TOP, site=node))
+
+
+def lines(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
+    if receiver.text is not None:
+        count = len(receiver.text.splitlines())
+        return machine.new(st, Obj("list", count, count, NONE, site=node))
+    return machine.new(st, Obj("list", 0, INF, TOP, site=node))
+
+
+def partition(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
+    return V(seq=Seq(3, 3, TOP, (TOP, TOP, TOP)))
+
+
+def number(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
+    """`index`, `count`, `find`: no more than the length, at least -1."""
+    hi = length(receiver, st)[1]
+    low = -1 if isinstance(node.func, ast.Attribute) and node.func.attr in ("find", "rfind") else 0
+    return ANY_INT if hi == INF else V(num=ANY_INT.num._replace(lo=low, hi=hi))  # type: ignore[union-attr]
+
+
+def same_set(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
+    hi = length(receiver, st)[1]
+    inner = elements(receiver, st)
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    if name in ("union", "symmetric_difference"):
+        for value in args.all():
+            hi += length(value, st)[1]
+            inner = join(inner, elements(value, st))
+    return machine.new(st, Obj("set", 0, hi, plain(inner), site=node))
+
+
+METHODS: dict[str, Method] = {
+    "append": append,
+    "insert": insert,
+    "extend": extend,
+    "add": add,
+    "pop": pop,
+    "popitem": popitem,
+    "remove": remove,
+    "discard": discard,
+    "clear": clear,
+    "sort": order,
+    "reverse": order,
+    "update": update,
+    "get": get,
+    "setdefault": setdefault,
+    "items": items,
+    "keys": keys,
+    "values": values,
+    "copy": copy,
+    "split": split,
+    "rsplit": split,
+    "splitlines": lines,
+    "partition": partition,
+    "rpartition": partition,
+    "index": number,
+    "count": number,
+    "find": number,
+    "rfind": number,
+    "union": same_set,
+    "intersection": same_set,
+    "difference": same_set,
+    "symmetric_difference": same_set,
+}

@@ -1,0 +1,128 @@
+"""The state of the bound analysis at one place of the source: variables, heap, and the cost so far.
+
+The cost counts, per call site and per capability, how often it was reached at most on any path to here; it is
+a vector, since the worst case of one capability and of another may lie on different paths. Coroutines that
+were made are counted in it too, by their `Coro`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from addendum.script.bounds.values import Count, Obj, V, join, join_obj, times
+
+Cost = dict[Any, Count]
+Key = tuple[int, str]
+
+
+class State:
+    """Mutable; `cost` is replaced, never changed, so copies share it. `dead` marks a place that no path reaches."""
+
+    __slots__ = ("cost", "dead", "heap", "shared", "vars")
+
+    def __init__(self, variables: dict[Key, V], heap: dict[int, Obj], cost: Cost) -> None:
+        self.vars = variables
+        self.heap = heap
+        self.cost = cost
+        self.shared: dict[int, Cost] = {}
+        self.dead = False
+
+    def copy(self) -> State:
+        """A state that changes on its own."""
+        new = State(self.vars.copy(), self.heap.copy(), self.cost)
+        new.shared = self.shared
+        new.dead = self.dead
+        return new
+
+    def become(self, other: State) -> None:
+        """Take over another state's content."""
+        self.vars, self.heap, self.cost, self.dead = other.vars, other.heap, other.cost, other.dead
+        self.shared = other.shared
+
+    def absorb(self, other: State) -> None:
+        """Join another state into this one, which may be dead."""
+        if other.dead or other is self:
+            return
+        if self.dead:
+            fresh = other.copy()
+            self.become(fresh)
+            return
+        mine = self.vars
+        if mine is not other.vars:
+            for key, value in other.vars.items():
+                old = mine.get(key)
+                if old is None:
+                    mine[key] = value
+                elif old is not value:
+                    mine[key] = join(old, value)
+        heap = self.heap
+        if heap is not other.heap:
+            for ident, obj in other.heap.items():
+                known = heap.get(ident)
+                if known is None:
+                    heap[ident] = obj
+                elif known is not obj:
+                    heap[ident] = join_obj(known, obj)
+        if self.cost is not other.cost:
+            self.cost = peak(self.cost, other.cost)
+        if self.shared is not other.shared:
+            self.shared = {
+                loop: peak(self.shared.get(loop, {}), other.shared.get(loop, {}))
+                for loop in self.shared.keys() | other.shared.keys()
+            }
+
+    def spend(self, key: Any, count: Count = 1) -> None:
+        """Add to the cost."""
+        cost = self.cost.copy()
+        cost[key] = cost.get(key, 0) + count
+        self.cost = cost
+
+    def charge(self, more: Mapping[Any, Count], factor: Count = 1) -> None:
+        """Add a cost vector, `factor` times."""
+        if more and factor:
+            self.cost = plus(self.cost, more, factor)
+
+
+def peak(a: Cost, b: Cost) -> Cost:
+    """The pointwise maximum."""
+    if a is b or not b:
+        return a
+    if not a:
+        return b
+    out = a.copy()
+    for key, count in b.items():
+        if count > out.get(key, 0):
+            out[key] = count
+    return out
+
+
+def plus(a: Cost, b: Mapping[Any, Count], factor: Count = 1) -> Cost:
+    """The pointwise sum of `a` and `factor` times `b`."""
+    if not b or not factor:
+        return a
+    out = a.copy()
+    for key, count in b.items():
+        out[key] = out.get(key, 0) + times(factor, count)
+    return out
+
+
+def least(a: Cost, b: Cost) -> Cost:
+    """The pointwise minimum."""
+    return {key: min(count, b.get(key, 0)) for key, count in a.items() if b.get(key, 0)}
+
+
+def visit(value: V, seen: Callable[[int], None]) -> None:
+    """Call `seen` with every heap object that a value refers to, coroutines' and defaults' arguments included."""
+    for ref in value.refs:
+        seen(ref)
+    if value.seq is not None:
+        visit(value.seq.elem, seen)
+        for item in value.seq.items or ():
+            visit(item, seen)
+    for coro in value.coros:
+        for _, inner in coro.params:
+            visit(inner, seen)
+    for closure in value.funcs:
+        for _, inner in closure.defaults:
+            visit(inner, seen)

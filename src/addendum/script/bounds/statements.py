@@ -1,0 +1,414 @@
+"""Statements: assignment and unpacking, conditions, loops, `try`, `match`, definitions."""
+
+from __future__ import annotations
+
+import ast
+
+from addendum.script.bounds.calls import define
+from addendum.script.bounds.expressions import combine, concatenated, item_at, positions
+from addendum.script.bounds.guards import decide, refine
+from addendum.script.bounds.loops import Step, iterate, reaches
+from addendum.script.bounds.machine import (
+    STATEMENTS,
+    Machine,
+    contents,
+    elements,
+    length,
+    mix,
+    plain,
+)
+from addendum.script.bounds.methods import grow, grow_foreign
+from addendum.script.bounds.state import Cost, State, plus
+from addendum.script.bounds.values import BOTTOM, INF, NONE, TOP, Count, Num, Obj, Seq, V, join
+
+
+def expression(machine: Machine, node: ast.Expr, st: State) -> None:
+    machine.eval(node.value, st)
+
+
+def assignment(machine: Machine, node: ast.Assign, st: State) -> None:
+    value = machine.eval(node.value, st)
+    for target in node.targets:
+        assign(machine, target, value, st)
+
+
+def annotated(machine: Machine, node: ast.AnnAssign, st: State) -> None:
+    if node.value is not None:
+        assign(machine, node.target, machine.eval(node.value, st), st)
+
+
+def assign(machine: Machine, target: ast.expr, value: V, st: State) -> None:
+    """Bind a target, unpacking where it is a tuple."""
+    if isinstance(target, ast.Name):
+        machine.store(target, value, st)
+    elif isinstance(target, ast.Tuple | ast.List):
+        _unpack(machine, target, value, st)
+    elif isinstance(target, ast.Starred):
+        assign(machine, target.value, value, st)
+    elif isinstance(target, ast.Subscript):
+        set_item(machine, target, value, st)
+    elif isinstance(target, ast.Attribute):
+        machine.eval(target.value, st)
+
+
+def _unpack(machine: Machine, target: ast.Tuple | ast.List, value: V, st: State) -> None:
+    known = positions(value, st)
+    count = len(target.elts)
+    stars = [at for at, part in enumerate(target.elts) if isinstance(part, ast.Starred)]
+    inner = join(elements(value, st), BOTTOM)
+    if not stars and known is not None and len(known) == count:
+        for part, item in zip(target.elts, known, strict=True):
+            assign(machine, part, item, st)
+        return
+    lo, hi = length(value, st)
+    for part in target.elts:
+        if isinstance(part, ast.Starred):
+            rest = Seq(max(0, lo - count + 1), max(0, hi - count + 1), inner)
+            assign(machine, part.value, machine.new(st, Obj("list", rest.lo, rest.hi, rest.elem, site=part)), st)
+        else:
+            assign(machine, part, inner, st)
+
+
+def set_item(machine: Machine, target: ast.Subscript, value: V, st: State) -> None:
+    """`container[key] = value`: a dict may grow by one, a list keeps its length, a slice may add anything."""
+    container = machine.eval(target.value, st)
+    value = plain(value)
+    if isinstance(target.slice, ast.Slice):
+        for part in (target.slice.lower, target.slice.upper, target.slice.step):
+            if part is not None:
+                machine.eval(part, st)
+        most = length(value, st)[1]
+        grow(machine, container, st, -INF, most, elements(value, st))
+        grow_foreign(machine, container, st, most)
+        return
+    key = machine.eval(target.slice, st)
+    name = target.slice.value if isinstance(target.slice, ast.Constant) else None
+    exact = isinstance(target.slice, ast.Constant)
+    strong = len(container.refs) == 1 and not container.top
+    for ref in container.refs:
+        obj = st.heap[ref]
+        fields = obj.fields
+        added: Count = 0 if obj.kind == "list" else 1
+        if fields is not None:
+            table = dict(fields)
+            if exact and obj.kind == "dict":
+                added = 0 if name in table else 1
+                table[name] = value if strong and not obj.many and name in table else join(table.get(name, NONE), value)
+                if strong and not obj.many and added:
+                    table[name] = value
+                fields = tuple(table.items())
+            elif exact and obj.kind == "list" and name in table:
+                table[name] = value if strong and not obj.many else join(table[name], value)
+                fields = tuple(table.items())
+            else:
+                fields = tuple((known, join(old, value)) for known, old in fields)
+                if obj.kind == "dict":
+                    fields = None
+        st.heap[ref] = obj._replace(
+            hi=obj.hi + added,
+            ghi=obj.ghi + added,
+            elem=join(obj.elem, value),
+            key=join(obj.key, plain(key)) if obj.kind != "list" else obj.key,
+            fields=fields,
+            share=None,
+        )
+    grow_foreign(machine, container, st, 1)
+
+
+def augmented(machine: Machine, node: ast.AugAssign, st: State) -> None:
+    """`x += y`: in place for a list, else like `x = x + y`."""
+    target = node.target
+    if isinstance(target, ast.Name):
+        old = machine.load(target, st)
+    elif isinstance(target, ast.Subscript) and not isinstance(target.slice, ast.Slice):
+        container = machine.eval(target.value, st)
+        old = item_at(container, target.slice, machine.eval(target.slice, st), st)
+    else:
+        old = TOP
+    right = machine.eval(node.value, st)
+    kind = type(node.op)
+    if kind is ast.Add and old.refs:
+        low, high = length(right, st)
+        grow(machine, old, st, low, high, elements(right, st))
+        if not old.top and not old.num and not old.seq:
+            return
+    if old.top:
+        grow_foreign(machine, old, st, length(right, st)[1])
+    if kind is ast.Mult and old.refs:
+        grow(machine, old, st, 0, INF, BOTTOM)
+        return
+    if kind in (ast.BitOr, ast.Sub, ast.BitAnd, ast.BitXor) and old.refs:
+        grow(machine, old, st, -INF if kind is not ast.BitOr else 0, length(right, st)[1], elements(right, st))
+        for ref in old.refs:
+            obj = st.heap[ref]
+            st.heap[ref] = obj._replace(elem=join(obj.elem, contents(right, st)), fields=None)
+        return
+    value = combine(machine, kind, old, right, st, node)
+    if kind is ast.Add and (old.seq or right.seq) and not old.refs and not old.top:
+        value = concatenated(machine, old, right, st, node)
+    if isinstance(target, ast.Name):
+        machine.store(target, value, st)
+    elif isinstance(target, ast.Subscript):
+        set_item(machine, target, value, st)
+
+
+def condition(machine: Machine, node: ast.If, st: State) -> None:
+    machine.eval(node.test, st)
+    verdict = decide(machine, node.test, st)
+    if verdict is not None:
+        machine.block(node.body if verdict else node.orelse, st)
+        return
+    other = st.copy()
+    refine(machine, node.test, True, st)
+    if not st.dead:
+        machine.block(node.body, st)
+    refine(machine, node.test, False, other)
+    if not other.dead:
+        machine.block(node.orelse, other)
+    st.absorb(other)
+
+
+def for_loop(machine: Machine, node: ast.For, st: State) -> None:
+    iterable = machine.eval(node.iter, st)
+    enter, known = walk(machine, node.target, iterable, st)
+
+    def body(state: State) -> None:
+        machine.block(node.body, state)
+
+    share = shared_length(machine, iterable, st)
+    before = st.cost
+    bound, breaks, back = iterate(machine, node, st, known, enter, body)
+    close_loop(machine, node, st, bound, back, "loop", known)
+    if share is not None and bound == known and not back.dead:
+        share_cost(st, before, plus({}, back.cost), share)
+    if node.orelse and not st.dead:
+        machine.block(node.orelse, st)
+    for state in breaks:
+        st.absorb(state)
+
+
+def share_cost(st: State, before: Cost, each: Cost, share: tuple[int, Count]) -> None:
+    """Count what a loop cost by the outer loop's total instead of by this loop's own bound, see `Seq.share`."""
+    loop, total = share
+    st.cost = before
+    st.shared = {**st.shared, loop: plus(st.shared.get(loop, {}), each, total)}
+
+
+def shared_length(machine: Machine, value: V, st: State) -> tuple[int, Count] | None:
+    """The share of a loop's total that walking a value takes, see `Seq.share`."""
+    if value.top or (value.seq is not None and value.refs) or len(value.refs) > 1:
+        return None
+    share = None
+    if value.seq is not None:
+        share = value.seq.share
+    elif value.refs:
+        share = st.heap[next(iter(value.refs))].share
+    return share if share is not None and share[0] in machine.active else None
+
+
+def close_loop(
+    machine: Machine, node: ast.AST, st: State, bound: Count, back: State, kind: str, known: Count
+) -> None:
+    """Record a loop's bound, and the problem when there is none and an iteration costs a call."""
+    machine.note(machine.loops, node, bound)
+    if bound == INF and not back.dead and reaches(back.cost):
+        machine.problem(kind, node, "grows" if known != INF else "unbounded")
+
+
+def walk(machine: Machine, target: ast.expr, iterable: V, st: State) -> tuple[Step, Count]:
+    """How a loop over a value begins an iteration, and how many there are at most."""
+    hi = length(iterable, st)[1]
+    live = iterable.refs
+    step: Count = 0
+    low: Count = 0
+    seq = iterable.seq
+    if seq is not None:
+        live = live | seq.live
+        if seq.step and not iterable.refs and not iterable.top:
+            step = seq.step
+            first = seq.elem.num or (seq.elem.seq.items[0].num if seq.elem.seq and seq.elem.seq.items else None)
+            low = first.lo if first is not None else -INF
+            step = step if low != -INF else 0
+
+    def enter(state: State, uid: int) -> frozenset[int]:
+        elem = elements(iterable, state)
+        if step:
+            machine.steps_of[uid] = step
+            machine.index_lows[uid] = low
+            elem = _indexed(elem, uid)
+        elif elem.num is not None:
+            elem = elem._replace(num=elem.num._replace(sym=(uid, (0, "item"), 1), dlo=0, dhi=0))
+        assign(machine, target, elem, state)
+        return live
+
+    return enter, hi
+
+
+def _indexed(elem: V, uid: int) -> V:
+    """The loop's element with the symbol of the loop's index on it, or on its first item."""
+    sym = (uid, (0, "index"), 1)
+    if elem.num is not None:
+        return elem._replace(num=Num(elem.num.lo, elem.num.hi, sym))
+    if elem.seq is not None and elem.seq.items and elem.seq.items[0].num is not None:
+        first = elem.seq.items[0]
+        num = first.num
+        assert num is not None
+        marked = first._replace(num=Num(num.lo, num.hi, sym))
+        return elem._replace(seq=elem.seq._replace(items=(marked, *elem.seq.items[1:])))
+    return elem
+
+
+def while_loop(machine: Machine, node: ast.While, st: State) -> None:
+    def enter(state: State, uid: int) -> frozenset[int]:
+        machine.eval(node.test, state)
+        if decide(machine, node.test, state) is False:
+            state.dead = True
+        refine(machine, node.test, True, state)
+        return frozenset()
+
+    def body(state: State) -> None:
+        machine.block(node.body, state)
+
+    bound, breaks, back = iterate(machine, node, st, INF, enter, body)
+    close_loop(machine, node, st, bound, back, "loop", INF)
+    # The test that fails is evaluated once more.
+    machine.eval(node.test, st)
+    if decide(machine, node.test, st) is True:
+        st.dead = True
+    refine(machine, node.test, False, st)
+    if node.orelse and not st.dead:
+        machine.block(node.orelse, st)
+    for state in breaks:
+        st.absorb(state)
+
+
+def leave_by(machine: Machine, node: ast.Break | ast.Continue, st: State) -> None:
+    if machine.exits:
+        exits = machine.exits[-1]
+        (exits.breaks if isinstance(node, ast.Break) else exits.continues).append(st.copy())
+    st.dead = True
+
+
+def returned(machine: Machine, node: ast.Return, st: State) -> None:
+    value = machine.eval(node.value, st) if node.value is not None else NONE
+    if not st.dead:
+        machine.returns.append((st.copy(), value))
+    st.dead = True
+
+
+def raised(machine: Machine, node: ast.Raise, st: State) -> None:
+    for part in (node.exc, node.cause):
+        if part is not None:
+            machine.eval(part, st)
+    if machine.handlers:
+        machine.handlers[-1].absorb(st)
+    st.dead = True
+
+
+def attempt(machine: Machine, node: ast.Try, st: State) -> None:
+    """`try`: a handler starts from the join of all places in the body; `finally` runs on every way out."""
+    marks = (len(machine.returns), *[(len(e.breaks), len(e.continues)) for e in machine.exits[-1:]])
+    thrown = st.copy()
+    machine.handlers.append(thrown)
+    try:
+        machine.block(node.body, st)
+    finally:
+        machine.handlers.pop()
+    ends: list[State] = []
+    if not st.dead:
+        machine.block(node.orelse, st)
+    for handler in node.handlers:
+        state = thrown.copy()
+        if handler.type is not None:
+            machine.eval(handler.type, state)
+        if handler.name is not None:
+            machine.bind(handler, handler.name, TOP, state)
+        machine.block(handler.body, state)
+        ends.append(state)
+    for state in ends:
+        st.absorb(state)
+    if machine.handlers:
+        machine.handlers[-1].absorb(thrown)
+    if node.finalbody:
+        _finally(machine, node, marks)
+        if not st.dead:
+            machine.block(node.finalbody, st)
+
+
+def _finally(machine: Machine, node: ast.Try, marks: tuple[object, ...]) -> None:
+    first = marks[0]
+    assert isinstance(first, int)
+    states = [state for state, _ in machine.returns[first:]]
+    if len(marks) > 1:
+        breaks, continues = marks[1]  # type: ignore[misc]
+        exits = machine.exits[-1]
+        states += exits.breaks[breaks:] + exits.continues[continues:]
+    for state in states:
+        machine.block(node.finalbody, state)
+
+
+def matched(machine: Machine, node: ast.Match, st: State) -> None:
+    subject = machine.eval(node.subject, st)
+    inside = mix((subject,), st)
+    inside = join(inside, subject)
+    ends: list[State] = []
+    for case in node.cases:
+        state = st.copy()
+        for part in ast.walk(case.pattern):
+            if isinstance(part, ast.MatchAs | ast.MatchStar) and part.name is not None:
+                whole = part is case.pattern
+                machine.bind(part, part.name, subject if whole else inside, state)
+            elif isinstance(part, ast.MatchMapping) and part.rest is not None:
+                machine.bind(part, part.rest, inside, state)
+        if case.guard is not None:
+            machine.eval(case.guard, state)
+            st.absorb(state)
+            refine(machine, case.guard, True, state)
+        if not state.dead:
+            machine.block(case.body, state)
+        ends.append(state)
+        if isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None and case.guard is None:
+            st.dead = True
+            break
+    for state in ends:
+        st.absorb(state)
+
+
+def definition(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, st: State) -> None:
+    define(machine, node, st)
+
+
+def asserted(machine: Machine, node: ast.Assert, st: State) -> None:
+    machine.eval(node.test, st)
+    refine(machine, node.test, True, st)
+
+
+def nothing(machine: Machine, node: ast.stmt, st: State) -> None:
+    return
+
+
+STATEMENTS.update(
+    {
+        ast.Expr: expression,
+        ast.Assign: assignment,
+        ast.AnnAssign: annotated,
+        ast.AugAssign: augmented,
+        ast.If: condition,
+        ast.For: for_loop,
+        ast.While: while_loop,
+        ast.Break: leave_by,
+        ast.Continue: leave_by,
+        ast.Return: returned,
+        ast.Raise: raised,
+        ast.Try: attempt,
+        ast.Match: matched,
+        ast.FunctionDef: definition,
+        ast.AsyncFunctionDef: definition,
+        ast.Assert: asserted,
+        ast.Pass: nothing,
+        ast.Import: nothing,
+        ast.ImportFrom: nothing,
+        ast.Nonlocal: nothing,
+        ast.Global: nothing,
+    }
+)

@@ -1,0 +1,233 @@
+"""The abstract values of the bound analysis, and how two of them are joined.
+
+A value says what is needed for bounds and nothing else: how long a sequence can be at most, which interval an
+integer lies in, which functions and coroutines it may be or hold. `NONE` is a value without interest (None, a
+float); `TOP` is unknown JSON data; `V()` is no value at all. A component that is absent can't be there: losing a function or a coroutine
+would lose its calls, so what isn't modelled is `mix`ed, never dropped.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from addendum.script.scope import Function, Names
+
+INF: Final = math.inf
+Count = int | float
+"""An integer, or plus or minus infinity."""
+
+
+class Act:
+    """One abstract activation of a function, lambda or comprehension: whose names, and where they live.
+
+    Two calls share one only when the call expression and the caller's activation are the same.
+    """
+
+    __slots__ = ("function", "key", "names", "parent", "reentered")
+
+    def __init__(self, names: Names, key: int, parent: Act | None, function: Function | None) -> None:
+        self.names = names
+        self.key = key
+        self.parent = parent
+        self.function = function
+        self.reentered = False
+
+
+Sym = tuple[int, tuple[int, str], int]
+"""A symbol: the loop round, the variable, and the factor it is multiplied with."""
+
+
+class Num(NamedTuple):
+    """An integer in [lo, hi]; if `sym` is set, also that symbol's value plus something in [dlo, dhi].
+
+    The symbol stands for a variable's value when the current loop's iteration began.
+    """
+
+    lo: Count = -INF
+    hi: Count = INF
+    sym: Sym | None = None
+    dlo: Count = 0
+    dhi: Count = 0
+
+
+class Seq(NamedTuple):
+    """An immutable sequence or an iterator: length in [lo, hi], what the elements may be, each one if known.
+
+    `live` are the lists that a lazy iterator reads while it is walked. `share` says that over all iterations
+    of a loop the lengths add up to no more than a total: (loop, total). The elements, or their first items, are
+    integers that rise by at least `step` from one to the next, if it isn't zero.
+    """
+
+    lo: Count
+    hi: Count
+    elem: V
+    items: tuple[V, ...] | None = None
+    live: frozenset[int] = frozenset()
+    share: tuple[int, Count] | None = None
+    step: Count = 0
+
+
+class Closure:
+    """A function or lambda with the activation it was made in and its evaluated defaults. Interned: `is` is equal."""
+
+    __slots__ = ("act", "defaults", "node")
+
+    def __init__(
+        self,
+        node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda,
+        act: Act,
+        defaults: tuple[tuple[str, V], ...],
+    ) -> None:
+        self.node = node
+        self.act = act
+        self.defaults = defaults
+
+
+class Coro:
+    """A coroutine that has not run: of a script function with its arguments, or of a ctx method. Interned."""
+
+    __slots__ = ("act", "closure", "node", "params")
+
+    def __init__(
+        self, node: ast.Call, closure: Closure | None, act: Act, params: tuple[tuple[str, V], ...]
+    ) -> None:
+        self.node = node
+        self.closure = closure
+        self.act = act
+        self.params = params
+
+
+class V(NamedTuple):
+    """An abstract value: the join of everything that it may be."""
+
+    top: bool = False
+    num: Num | None = None
+    seq: Seq | None = None
+    refs: frozenset[int] = frozenset()
+    funcs: frozenset[Closure] = frozenset()
+    coros: frozenset[Coro] = frozenset()
+    text: str | None = None
+    misc: bool = False
+
+
+class Obj(NamedTuple):
+    """A list, dict or set on the heap: its length and how much it grew since the current loop's iteration began.
+
+    `many` says that it stands for several objects; `foreign`, that the data of a caller may alias it.
+    """
+
+    kind: str
+    lo: Count
+    hi: Count
+    elem: V
+    key: V = V(misc=True)
+    fields: tuple[tuple[Any, V], ...] | None = None
+    glo: Count = 0
+    ghi: Count = 0
+    many: bool = False
+    foreign: bool = False
+    site: ast.AST | None = None
+    share: tuple[int, Count] | None = None
+
+
+BOTTOM: Final = V()
+NONE: Final = V(misc=True)
+TOP: Final = V(top=True)
+EMPTY: Final[frozenset[Any]] = frozenset()
+ANY_INT: Final = V(num=Num())
+
+
+def integer(lo: Count, hi: Count | None = None) -> V:
+    """An integer in [lo, hi]; exactly `lo` without `hi`."""
+    return V(num=Num(lo, lo if hi is None else hi))
+
+
+def join_num(a: Num | None, b: Num | None) -> Num | None:
+    if a is None or a == b:
+        return b
+    if b is None:
+        return a
+    lo, hi = min(a.lo, b.lo), max(a.hi, b.hi)
+    if a.sym is not None and a.sym == b.sym:
+        return Num(lo, hi, a.sym, min(a.dlo, b.dlo), max(a.dhi, b.dhi))
+    return Num(lo, hi)
+
+
+def join_seq(a: Seq | None, b: Seq | None) -> Seq | None:
+    if a is None or a == b:
+        return b
+    if b is None:
+        return a
+    items = None
+    if a.items is not None and b.items is not None and len(a.items) == len(b.items):
+        items = tuple(join(x, y) for x, y in zip(a.items, b.items, strict=True))
+    share = a.share if a.share == b.share else None
+    return Seq(min(a.lo, b.lo), max(a.hi, b.hi), join(a.elem, b.elem), items, a.live | b.live, share, 0)
+
+
+def join(a: V, b: V) -> V:
+    """The least value that covers both."""
+    if a is b or a == b or b == BOTTOM:
+        return a
+    if a == BOTTOM:
+        return b
+    return V(
+        a.top or b.top,
+        join_num(a.num, b.num),
+        join_seq(a.seq, b.seq),
+        a.refs | b.refs if a.refs and b.refs else a.refs or b.refs,
+        a.funcs | b.funcs if a.funcs and b.funcs else a.funcs or b.funcs,
+        a.coros | b.coros if a.coros and b.coros else a.coros or b.coros,
+        a.text if a.text == b.text else None,
+        a.misc or b.misc or a.text != b.text,
+    )
+
+
+def join_all(values: Iterable[V]) -> V:
+    """The join of several values; `BOTTOM` of none."""
+    out = BOTTOM
+    for value in values:
+        out = join(out, value)
+    return out
+
+
+def join_fields(a: Obj, b: Obj) -> tuple[tuple[Any, V], ...] | None:
+    if a.fields == b.fields:
+        return a.fields
+    if a.fields is None or b.fields is None:
+        return None
+    left, right = dict(a.fields), dict(b.fields)
+    merged: list[tuple[Any, V]] = []
+    for name in left.keys() | right.keys():
+        x, y = left.get(name), right.get(name)
+        merged.append((name, join(x, y) if x is not None and y is not None else join(x or y or NONE, NONE)))
+    merged.sort(key=lambda pair: repr(pair[0]))
+    return tuple(merged)
+
+
+def join_obj(a: Obj, b: Obj) -> Obj:
+    """The least object that covers both."""
+    if a is b or a == b:
+        return a
+    return Obj(
+        a.kind if a.kind == b.kind else "any",
+        min(a.lo, b.lo),
+        max(a.hi, b.hi),
+        join(a.elem, b.elem),
+        join(a.key, b.key),
+        join_fields(a, b),
+        min(a.glo, b.glo),
+        max(a.ghi, b.ghi),
+        a.many or b.many,
+        a.foreign or b.foreign,
+        a.site,
+        a.share if a.share == b.share else None,
+    )
+
+
+def times(count: Count, each: Count) -> Count:
+    """A product in which nothing times infinity is nothing."""
+    return 0 if not count or not each else count * each

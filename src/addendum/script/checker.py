@@ -1,0 +1,57 @@
+"""The checker: thirteen rules and the facts, in one pure pass over a source text (DESIGN section 2).
+
+    report = check(text, granted=frozenset({"text.generate"}))
+    report.ok, report.violations, report.facts.worst_case
+
+The source is never run. Any text is answered, a hostile one too: what doesn't parse within the limits is R00, what
+is too involved to be bounded is R03.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from addendum.script.bounds import Bounds
+from addendum.script.bounds import analyse as bound
+from addendum.script.facts import gather
+from addendum.script.report import Facts, Report, Violation
+from addendum.script.rules import RULES
+from addendum.script.rules.subject import Subject
+from addendum.script.scope import Scope, analyse
+from addendum.script.source import DEFAULT_LIMITS, Limits, Source, parse, revision_of
+
+MAX_VIOLATIONS = 200
+"""How many violations a report lists."""
+
+
+def check(text: str, *, granted: frozenset[str] | None = None, limits: Limits = DEFAULT_LIMITS) -> Report:
+    """Check a source text. Pure, and raises nothing; the violations are in source order.
+
+    `granted` are the capabilities of a grant for R08, None to skip it. For R09 see `rules.r09_worst_case.compare`.
+    """
+    source = parse(text, limits)
+    if isinstance(source, Violation):
+        return Report((source,), Facts(), revision_of(text))
+    scope = analyse(source.tree)
+    if scope.depth > limits.max_depth:
+        subject = Subject(source, scope, Bounds(), limits)
+        return Report(tuple(RULES["R00"].check(subject))[:1], Facts(), source.revision)
+    return report(source, scope, bound(scope, limits.max_steps), granted, limits)
+
+
+def report(
+    source: Source, scope: Scope, bounds: Bounds, granted: frozenset[str] | None, limits: Limits = DEFAULT_LIMITS
+) -> Report:
+    """Apply the rules to what was already analysed."""
+    subject = Subject(source, scope, bounds, limits, granted)
+    found: list[Violation] = []
+    for module in RULES.values():
+        found += module.check(subject)
+    unique = sorted(set(found), key=lambda v: (v.line, v.column, v.rule, v.message))
+    return Report(tuple(unique[:MAX_VIOLATIONS]), gather(scope, bounds), source.revision)
+
+
+def entry(scope: Scope) -> ast.AsyncFunctionDef | None:
+    """Return the definition of `orchestrate`, None when there is none."""
+    node = scope.orchestrate.node if scope.orchestrate is not None else None
+    return node if isinstance(node, ast.AsyncFunctionDef) else None

@@ -1,0 +1,81 @@
+"""The source parses, and is within the limits on size and nesting.
+
+## What it does
+Compiles the text as Python 3.11 and checks its size (64 KiB, 2,000 lines), the length of its lines, how deep
+brackets, blocks and expressions nest, and that no character or number is one that the sandboxes read differently.
+
+## Why is this bad?
+A text that doesn't parse can't run. A text that nests hundreds of levels deep can bring a parser down, and the
+interpreters of the sandboxes have lower limits than CPython has.
+
+## Use instead
+Shorten the script: move long texts into `args`, and repeated code into a helper. Split deep expressions into
+several statements with names.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from addendum.script.report import Violation
+from addendum.script.rules.subject import Subject
+
+ID = "R00"
+TITLE = "The source parses and is within its limits"
+
+_STRING = re.compile(r"""[A-Za-z]*('''|\"\"\"|'|")""")
+
+
+def check(subject: Subject) -> Iterator[Violation]:
+    """Yield what parses but is beyond a limit."""
+    scope, limits = subject.scope, subject.limits
+    if scope.depth > limits.max_depth and scope.deepest is not None:
+        yield subject.violation(
+            ID,
+            scope.deepest,
+            f"The code nests {scope.depth} levels deep here; the limit is {limits.max_depth}.",
+            "Split the expression, or move the inner blocks into a helper.",
+        )
+    for node in subject.nodes(ast.Constant):
+        value = node.value
+        if isinstance(value, int) and abs(value) >= 10**limits.max_int_digits:
+            yield subject.violation(
+                ID, node, f"{{}} has more than {limits.max_int_digits} digits.", "Write it as a string."
+            )
+    for joined in subject.nodes(ast.JoinedStr):
+        yield from _new_syntax(subject, joined)
+
+
+def _new_syntax(subject: Subject, node: ast.JoinedStr) -> Iterator[Violation]:
+    """An f-string that only Python 3.12 and later read (PEP 701): its own quotes, a backslash or a comment inside."""
+    outer = _STRING.match(_raw(subject, node))
+    if outer is None:
+        return
+    quote = outer[1]
+    for part in node.values:
+        if not isinstance(part, ast.FormattedValue):
+            continue
+        inner = _raw(subject, part.value)
+        if quote in inner or "\\" in inner or "#" in _without_strings(inner) or (len(quote) == 1 and "\n" in inner):
+            yield subject.violation(
+                ID,
+                part.value,
+                "{} stands in an f-string in a way that Python 3.11 can't read.",
+                "Compute the value before the f-string, or use other quotes inside it.",
+                at=node,
+            )
+            return
+
+
+def _raw(subject: Subject, node: ast.AST) -> str:
+    """The source of a node with its line ends. Positions inside an f-string are only right from 3.12 on."""
+    try:
+        return ast.get_source_segment(subject.source.text, node) or ""
+    except (IndexError, ValueError):
+        return ""
+
+
+def _without_strings(text: str) -> str:
+    return re.sub(r"'[^']*'|\"[^\"]*\"", "", text)

@@ -1,0 +1,79 @@
+"""Every loop, comprehension and recursion that can reach a capability call has a bound that follows from the source.
+
+## What it does
+Follows the script on all paths and works out how often each loop body can run. A loop that makes no call needs no
+bound: the sandbox's limits on time and memory hold it.
+
+## Why is this bad?
+Each iteration may cost money. With a bound the worst case is known before the first call is paid; without one it
+depends on data that nobody has seen yet.
+
+## Use instead
+Cut the list (`items[:10]`), loop over a literal `range`, use `min(n, 10)`, a constant list, or a counter that rises
+on every path and is compared with a constant. What is derived from such a thing is bounded too: `enumerate`, `zip`,
+`sorted`, a filter, a helper's argument, a list that only bounded loops append to.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from addendum.script.report import Violation
+from addendum.script.rules.subject import Subject
+
+ID = "R03"
+TITLE = "Loops that reach a call are bounded"
+
+
+def check(subject: Subject) -> Iterator[Violation]:
+    """Yield each loop, comprehension and recursion that costs calls and has no bound."""
+    for problem in subject.bounds.problems:
+        node = problem.node
+        if problem.kind == "recursion":
+            yield subject.violation(
+                ID,
+                node,
+                "{} calls its own function again, makes calls, and nothing in the source ends it.",
+                "Pass a depth, add 1 to it in each call, and return when it reaches a constant.",
+            )
+        elif problem.kind == "involved":
+            yield subject.violation(
+                ID,
+                node,
+                "The bounds of this script can't be followed: too many functions call each other.",
+                "Make fewer helpers call helpers, and give recursive ones a small constant depth.",
+            )
+        elif problem.why == "grows":
+            yield subject.violation(
+                ID,
+                _subject_of(node),
+                "{} gets longer while it is walked, and each element makes a call.",
+                "Walk a copy with a constant length, such as `items[:10]`, or use a counter.",
+                at=node,
+            )
+        elif isinstance(node, ast.While):
+            yield subject.violation(
+                ID,
+                node.test,
+                "Nothing bounds how often `while {}` runs, and each round makes a call.".replace("`while {}`", "while {}"),
+                "Add a counter that rises on every path and is compared with a constant, or use `for _ in range(N)`.",
+                at=node,
+            )
+        elif problem.kind in ("loop", "comprehension"):
+            yield subject.violation(
+                ID,
+                _subject_of(node),
+                "The length of {} doesn't follow from the source, and each element makes a call.",
+                "Cut it with a constant, such as `[:10]`, before the loop.",
+                at=node,
+            )
+
+
+def _subject_of(node: ast.AST) -> ast.AST:
+    """What a loop walks."""
+    if isinstance(node, ast.For):
+        return node.iter
+    if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+        return node.generators[0].iter
+    return node
