@@ -133,9 +133,10 @@ def plan(
         )
         drawn, result = _plan(context, candidate)
         if out is not None:
-            if drawn.plan is None:
-                raise UsageError("There is no plan to write: the script isn't admitted.", hint=result.message)
-            planfile.write(out, _filled(candidate, result))
+            if drawn.plan is not None and drawn.plan.status == "planned":
+                planfile.write(out, _filled(candidate, result))
+            else:
+                output.say(f"{out} is not written: this is nothing that could be applied.")
         return _finish(output, context, result, source=source, path=script or "", planned=True)
 
 

@@ -125,7 +125,10 @@ def cancel(
     provider: options.Provider = None,
     json: options.Json = False,
 ) -> int:
-    """Ask for the end of a run that another process drives: it stops before its next effect."""
+    """Ask for the end of a run that another process drives: it stops before its next effect.
+
+    Exit code 4 when no process drives it.
+    """
     from addendum.runs import operate
 
     with opening.context(opening.settings(store=store, provider=provider)) as context:
@@ -138,7 +141,7 @@ def cancel(
             output.show(f"The run {name} was asked to stop; what is in flight is finished and kept.")
         else:
             output.show(f"No process drives the run {name}: there is nothing to stop.")
-    return 0
+    return 0 if driven else 4
 
 
 def _done(output: Output, run: str, data: dict[str, Any], what: str, closed: Any) -> None:

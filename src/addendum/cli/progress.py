@@ -131,14 +131,15 @@ class Progress:
         text.append(line(what, 200), style="default")
         if at:
             text.append(f"  {line(at)}", style="dim")
-        self._print(text)
+        self._print(text, cut=word == "ok")
 
-    def _print(self, text: Text) -> None:
+    def _print(self, text: Text, *, cut: bool = False) -> None:
         if self._console is None:
             return
-        if self._console.is_terminal:
-            text.no_wrap, text.overflow = True, "ellipsis"
-        self._console.print(text, soft_wrap=not self._console.is_terminal)
+        if self._console.is_terminal and cut:
+            self._console.print(text, no_wrap=True, overflow="ellipsis")
+        else:
+            self._console.print(text, soft_wrap=not self._console.is_terminal)
 
     def _status(self) -> RenderableType:
         now = time.monotonic()

@@ -32,10 +32,12 @@ def advise(
     stop: str | None = None,
     unresolved: int = 0,
     waits: int = 0,
+    failures: int = 0,
     hint: str = "",
     name: str = "",
 ) -> tuple[Advice, ...]:
-    """Return what a person can do about a run that stands so. `name` is its label, as a rule a script's name."""
+    """Return what a person can do about a run that stands so. `name` is its label, as a rule a script's name;
+    `failures` counts those that the next attempt tries again."""
     script = name if name.endswith(".py") and " " not in name else "NEW_SCRIPT"
     resume = Advice(f"addendum resume {run}", "go on from here; nothing that is committed is paid for again")
     if unresolved or stop == "unresolved":
@@ -50,12 +52,9 @@ def advise(
         case "completed":
             return (Advice(f"addendum certificate {run} --verify", "recompute what the store says"),)
         case "failed":
-            return (
-                Advice(
-                    f"addendum plan {run} {script}", "see what a corrected script would replay and pay, before it does"
-                ),
-                Advice(f"addendum resume {run}", "try the failed calls again with the same script"),
-            )
+            plan = Advice(f"addendum plan {run} {script}", "see what a corrected script would replay and pay for")
+            again = Advice(f"addendum resume {run}", "try the failed calls again with the same script")
+            return (plan, again) if failures else (plan,)
         case "waiting":
             return (
                 Advice(f"addendum approve {run}", "answer yes (--no for no)"),

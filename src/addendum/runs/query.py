@@ -318,6 +318,7 @@ def show(store: Store, run: str) -> RunView:
             stop=summary.stop,
             unresolved=summary.unresolved,
             waits=summary.waits,
+            failures=len(history.open_failures),
             hint=str(ended.get("hint", "")),
             name=found.header.name,
         ),

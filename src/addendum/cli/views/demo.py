@@ -59,6 +59,9 @@ def planned(data: Mapping[str, Any], records: Mapping[int, Record]) -> Group:
     return Group(
         _act(3, "The plan. The new script is replayed over what is committed; nothing is sent:"),
         plan(data["details"]["plan"], records),
+        Text(
+            "\nRebound: the call moved, and its record moves with it. The replay has proven that they belong together."
+        ),
     )
 
 

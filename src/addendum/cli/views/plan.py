@@ -34,7 +34,9 @@ def plan(data: Mapping[str, Any], records: Mapping[int, Record], worst: str = ""
 
 def _heading(data: Mapping[str, Any]) -> Text:
     text = Text("Plan: ")
-    text.append_text(state(data["gate"] if data["status"] != "stopped" else "stopped"))
+    text.append_text(state(data["status"], "accepted" if data["status"] == "planned" else data["status"]))
+    if data["stop"]:
+        text.append(f" ({data['stop']})")
     if data["status"] == "planned":
         text.append(
             f", {count(data['replayed'], 'call')} replayed, {count(data['frontier'], 'new call')} "
@@ -93,11 +95,12 @@ def _summary(data: Mapping[str, Any], worst: str) -> RenderableType:
     left = [f"{name}: {level['used']} used" for name, level in data["details"]["left"].items()]
     return pairs(
         [
-            ("saved", f"${data['saved_usd']} were paid before for what is replayed" if data["replayed"] else ""),
+            ("saved", f"${data['saved_usd']}, paid before for what is replayed" if data["replayed"] else ""),
             ("price", f"at most ${data['price_usd']} as far as the shadow reaches" if data["frontier"] else ""),
             ("worst case", worst),
             ("limits", "\n".join(left)),
-            ("stop", f"{data['stop']}: {data['message'] or ''}" if data["stop"] else ""),
+            ("why", data["message"] or "" if data["stop"] else ""),
+            ("way out", data["hint"] or "" if data["stop"] else ""),
         ]
     )
 

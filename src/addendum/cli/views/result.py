@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -13,6 +13,8 @@ from addendum.cli.printable import printable
 from addendum.cli.views.words import advice, count, pairs, state
 from addendum.runs.advice import Advice, named
 
+WIDTH = 88
+"""Columns up to which a value of a result stands on one line."""
 LINES = 40
 """How many lines of a result are shown."""
 
@@ -39,6 +41,12 @@ def _heading(data: Mapping[str, Any]) -> Text:
 
 
 def _facts(data: Mapping[str, Any]) -> list[tuple[str, str | Text]]:
+    if data["status"] == "not_admitted":
+        return [
+            ("why", named(data["message"], data["run"])),
+            ("way out", hint(data)),
+            ("", "Nothing was sent or changed."),
+        ]
     sent = f"{data['dispatched']} sent, {data['executed']} succeeded, {data['replayed']} replayed"
     more = [
         count(data[key], noun)
@@ -51,18 +59,28 @@ def _facts(data: Mapping[str, Any]) -> list[tuple[str, str | Text]]:
         if data[key]
     ]
     where = data["details"].get("where", {})
-    frames = where.get("frames") or []
-    place = f"line {frames[-1][0]}, in {frames[-1][1]}" if frames else ""
-    hint = named(data["hint"], data["run"]) if data["status"] in ("stopped", "not_admitted") else ""
     return [
         ("calls", ", ".join([sent, *more])),
         ("money", f"${data['cost_usd']} in this step, ${data['total_cost_usd']} in all"),
         ("why", named(data["message"], data["run"])),
-        ("at", " ".join(part for part in (str(where.get("identity") or ""), f"({place})" if place else "") if part)),
-        ("way out", hint),
+        ("at", place(where)),
+        ("way out", hint(data) if data["status"] == "stopped" else ""),
         ("orphans", "\n".join(data["details"].get("orphans", []))),
         ("unsaved", _unsaved(data)),
     ]
+
+
+def hint(data: Mapping[str, Any]) -> str:
+    """Return the way out of how a step ended."""
+    return named(data["hint"], data["run"])
+
+
+def place(where: Mapping[str, Any]) -> str:
+    """Return where a script ended: the failed call's identity, and the line of the source."""
+    frames = where.get("frames") or []
+    line = f"line {frames[-1][0]}, in {frames[-1][1]}" if frames else ""
+    identity = str(where.get("identity") or "")
+    return f"{identity} ({line})" if identity and line else identity or line
 
 
 def _unsaved(data: Mapping[str, Any]) -> Text | str:
@@ -80,7 +98,25 @@ def _unsaved(data: Mapping[str, Any]) -> Text | str:
 
 def shown(value: Any, run: str) -> str:
     """Return a result as JSON text, cut after some lines."""
-    lines = printable(json.dumps(value, ensure_ascii=False, indent=2)).splitlines()
+    lines = list(_pretty(value, WIDTH))
     if len(lines) > LINES:
         lines = [*lines[:LINES], f"… {len(lines) - LINES} more lines: addendum show {run} --result"]
     return "\n".join(f"  {line}" for line in lines)
+
+
+def _pretty(value: Any, width: int) -> Iterator[str]:
+    """Yield JSON text, with what is short enough on one line."""
+    compact = printable(json.dumps(value, ensure_ascii=False))
+    if len(compact) <= width or not isinstance(value, dict | list) or not value:
+        yield compact
+        return
+    opened, closed = ("{", "}") if isinstance(value, dict) else ("[", "]")
+    yield opened
+    items = list(value.items()) if isinstance(value, dict) else [(None, item) for item in value]
+    for index, (key, item) in enumerate(items):
+        head = f"{printable(json.dumps(key, ensure_ascii=False))}: " if key is not None else ""
+        lines = list(_pretty(item, width - len(head) - 2))
+        lines[0] = head + lines[0]
+        lines[-1] += "," if index < len(items) - 1 else ""
+        yield from (f"  {line}" for line in lines)
+    yield closed

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from addendum.authority.money import usd
 from addendum.cli.printable import line, printable
-from addendum.cli.views.result import shown
+from addendum.cli.views.result import place, shown
 from addendum.cli.views.words import advice, count, pairs, state, table
 from addendum.runs.query import AttemptView, CallView, RunView, Summary
 
@@ -62,8 +62,6 @@ def run(found: RunView, value: Any, every: bool) -> Group:
 def _facts(found: RunView) -> list[tuple[str, str | Text]]:
     summary = found.summary
     sent = sum(totals["calls"] for totals in found.totals.values())
-    frames = found.where.get("frames") or []
-    place = f"line {frames[-1][0]}, in {frames[-1][1]}" if frames else ""
     return [
         ("script", f"{summary.name or '(no name)'}, revision {summary.revision}"),
         ("started", summary.created_at.replace("T", " ").replace("+00:00", " UTC")),
@@ -74,10 +72,7 @@ def _facts(found: RunView) -> list[tuple[str, str | Text]]:
         ),
         ("money", f"${usd(summary.cost)}"),
         ("why", found.message),
-        (
-            "at",
-            " ".join(part for part in (str(found.where.get("identity") or ""), f"({place})" if place else "") if part),
-        ),
+        ("at", place(found.where)),
     ]
 
 
