@@ -106,6 +106,10 @@ class Accounts:
         """The attempt is unresolved: its money stays held, but it isn't in flight any more."""
         self.in_flight[hold.capability] -= 1
 
+    def release(self, hold: Hold) -> None:
+        """What was kept came out after all: its money isn't held any more."""
+        self.held_cost[hold.capability] -= hold.cost
+
     def level(self, limit: Limit) -> tuple[int | float, int | float]:
         """Return how much of a per-run limit is used and held."""
         names = list(self.grant.capabilities) if limit.capability is None else [limit.capability]

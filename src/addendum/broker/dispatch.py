@@ -13,20 +13,27 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from addendum.broker import fit
 from addendum.errors import CapabilityError, UnknownOutcome
 from addendum.ports import Provider, Reply, Request
+
+CLOSING = 2.0
+"""Seconds that handlers get to end when the event loop ends. One that doesn't dies with the process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
     """What became of a dispatch. `attempt` is its number; exactly one of `reply`, `error` and `unknown` is set.
-    `seconds` is the provider's time."""
+    `seconds` is the provider's time. `data` are the canonical bytes of the reply's value, None if they weren't made yet;
+    `unfit` says why a reply can't be kept, "" if it can."""
 
     attempt: int
     seconds: float
     reply: Reply | None = None
     error: CapabilityError | None = None
     unknown: str = ""
+    data: bytes | None = None
+    unfit: str = ""
 
 
 class Wake:
@@ -49,10 +56,20 @@ class Dispatcher:
 
     def lookup(self, capability: str, key: str, timeout: float = 30.0) -> Reply | None:
         """Ask the provider what became of an earlier dispatch; None if it can't say or doesn't answer in time."""
-        coroutine = asyncio.wait_for(self.provider.lookup(capability, key), timeout)
+        asked = asyncio.run_coroutine_threadsafe(self._lookup(capability, key, timeout), self._running())
         try:
-            return asyncio.run_coroutine_threadsafe(coroutine, self._running()).result(timeout + 1)
+            found = asked.result(timeout + 1)
         except Exception:  # noqa: BLE001 - no answer is no answer, whatever the reason
+            return None
+        if found is None:
+            return None
+        answered, _, unfit = fit.reply(found)
+        return None if unfit else answered
+
+    async def _lookup(self, capability: str, key: str, timeout: float) -> Reply | None:
+        try:
+            return await asyncio.wait_for(self.provider.lookup(capability, key), timeout)
+        except BaseException:  # noqa: BLE001 - a SystemExit would end the event loop
             return None
 
     def wake(self) -> None:
@@ -71,9 +88,12 @@ class Dispatcher:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-        asyncio.run_coroutine_threadsafe(end(), loop).result(5)
+        try:
+            asyncio.run_coroutine_threadsafe(end(), loop).result(CLOSING)
+        except Exception:  # noqa: BLE001 - a handler that holds on, or that blocks the loop, changes nothing here
+            pass
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(5)
+        thread.join(CLOSING)
 
     def _running(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
@@ -92,22 +112,25 @@ class Dispatcher:
         started = time.perf_counter()
         reply: Reply | None = None
         error: CapabilityError | None = None
-        unknown = ""
+        data: bytes | None = None
+        unknown = unfit = ""
         try:
-            async with asyncio.timeout(timeout):
-                reply = await self.provider.dispatch(request)
+            async with asyncio.timeout(timeout) as limit:
+                # What it returned is copied before the handler can go on with it.
+                reply, data, unfit = fit.reply(await self.provider.dispatch(request))
         except CapabilityError as failed:
-            error = failed
+            error = fit.failure(failed)
         except UnknownOutcome as lost:
-            unknown = str(lost) or "the provider can't tell"
-        except TimeoutError:
-            unknown = f"no answer within {timeout:g} s"
+            unknown = fit.text(lost) or "the provider can't tell"
+        except TimeoutError as late:
+            unknown = f"no answer within {timeout:g} s" if limit.expired() else fit.text(late) or "it timed out"
         except asyncio.CancelledError:
             # Whoever cancelled it, the loop or the provider itself: without an answer, the driver would wait for ever.
             unknown = "the call was cancelled while it was under way"
         except BaseException as broken:  # noqa: BLE001 - whatever a handler raises is the call's failure
-            error = CapabilityError("provider_error", f"{type(broken).__name__}: {broken}"[:2000])
-        self.answers.put(Answered(request.attempt, time.perf_counter() - started, reply, error, unknown))
+            error = fit.broken(broken)
+        seconds = time.perf_counter() - started
+        self.answers.put(Answered(request.attempt, seconds, reply, error, unknown, data, unfit))
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

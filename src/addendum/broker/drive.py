@@ -90,8 +90,9 @@ class Drive:
         except SandboxError as error:
             ended = Ending("stopped", "sandbox", None, error.message, error.hint)
         finally:
+            # Whatever ends it, an error of our own too: calls in flight are paid for.
             self._close()
-        self._land()
+            self._land()
         return ended
 
     def _execute(self) -> Ending:
@@ -182,17 +183,13 @@ class Drive:
             halt = self._operator()
             if halt is not None:
                 return halt
-            if not settler.flights.coming:
-                return self._answers()
-            answers = self._take(self._pause())
-            if answers:
-                found = settler.answered(answers)
-                if found:
-                    return found
-            elif settler.flights.asked:
+            if settler.flights.asked or not settler.flights.coming:
                 records = self._answers()
-                if records:
+                if records or not settler.flights.coming:
                     return records
+            found = settler.answered(self._take(self._pause()) or settler.overdue(now))
+            if found:
+                return found
 
     def _pause(self) -> float:
         """Return how long to wait for an answer at most, in seconds."""
@@ -219,14 +216,11 @@ class Drive:
 
     def _operator(self) -> Halt | None:
         """See what an operator wrote while this process drives the run."""
-        now = self.settler.clock.monotonic()
-        if now - self._looked < POLL:
-            return None
-        self._looked = now
-        journal = self.settler.journal
-        if journal.news() and journal.history.cancelled:
-            return _cancelled()
-        return None
+        now, journal = self.settler.clock.monotonic(), self.settler.journal
+        if now - self._looked >= POLL:
+            self._looked = now
+            journal.news()
+        return _cancelled() if journal.cancelled else None
 
     def _answers(self) -> list[Record]:
         """Commit the answers of people that came meanwhile."""
@@ -297,20 +291,19 @@ class Drive:
         """Let every call in flight come down and be committed. Nothing new is sent."""
         settler = self.settler
         settler.stopping = True
-        for timer in settler.flights.timers:
-            if timer.flight is not None and timer.flight.attempt.number in settler.flights.flying:
-                del settler.flights.flying[timer.flight.attempt.number]
         settler.flights.timers.clear()
         settler.flights.queue.clear()
         while settler.flights.flying:
-            answers = self._take(POLL)
-            if not answers:
-                continue
+            answers = self._take(POLL) or settler.overdue(settler.clock.monotonic())
             try:
                 settler.answered(answers)
             except StoreError:
                 # Its attempt has no record: unresolved, never sent again by itself.
                 continue
+        try:
+            settler.save()
+        except StoreError:
+            return  # what is lost to the store is in the result
 
     def _close(self) -> None:
         if self._session is not None:

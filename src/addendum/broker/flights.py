@@ -15,12 +15,14 @@ from addendum.records.entries import Attempt
 
 @dataclass(slots=True)
 class Flight:
-    """A call in flight: its decision, its current attempt and hold, and how often it was tried."""
+    """A call in flight: its decision, its attempt and hold, when it is given up at the latest (on the monotonic clock),
+    and how often it was tried with this one."""
 
     decision: Execute
     capability: Capability
     hold: Hold
     attempt: Attempt
+    overdue: float
     tries: int = 1
 
     @property
@@ -53,7 +55,8 @@ class Flights:
     asked: dict[int, Call] = field(default_factory=dict)
     """Waiting for a person, by the attempt's seq."""
     timers: list[Timer] = field(default_factory=list)
-    unknown: list[Attempt] = field(default_factory=list)
+    lost: dict[int, Flight] = field(default_factory=dict)
+    """Side-effecting calls whose outcome isn't known, by attempt number."""
     later: float | None = None
     """When the first queued call has room again, on the wall clock."""
     _count: int = 0

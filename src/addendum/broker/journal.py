@@ -28,6 +28,7 @@ class Journal:
         self.run = run
         self.lease = lease
         self.history = History()
+        self._since: int | None = None
         self._room = REMEMBERED
         self._results: dict[int, Ref | None] = {}
         self._failures: dict[int, Outcome] = {}
@@ -36,7 +37,14 @@ class Journal:
         """Fold in what the store has and this journal hasn't; return the history."""
         for stored in self.store.entries(self.run, after=self.history.seq):
             self._take(stored)
+        if self._since is None:
+            self._since = self.history.seq
         return self.history
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether an operator asked for the end of the run since this journal was read first."""
+        return self._since is not None and self.history.cancelled > self._since
 
     def append(self, *new: Entry, blobs: Mapping[Digest, bytes] | None = None) -> list[Stored]:
         """Append entries durably and fold them in, with whatever an operator put before them."""

@@ -16,14 +16,15 @@ from typing import Any
 from addendum import canon
 from addendum.authority.accounts import Accounts, Hold, Later, Over
 from addendum.authority.catalog import Capability
-from addendum.authority.money import nano
 from addendum.broker.dispatch import Answered, Dispatcher
 from addendum.broker.flights import Flight, Flights
+from addendum.broker.fit import MESSAGE
 from addendum.broker.journal import Journal, stow
+from addendum.broker.outcomes import charged, count
 from addendum.broker.reads import read
 from addendum.broker.schema import Schemas
 from addendum.canon import Digest, Json
-from addendum.errors import FAILURE_CODES, CapabilityError, ConfigError, NotJson, StoreError
+from addendum.errors import CapabilityError, StoreError
 from addendum.kernel.calls import Call
 from addendum.kernel.decide import Execute, Rule, Wait
 from addendum.kernel.loop import Halt
@@ -34,10 +35,11 @@ from addendum.records.history import Record
 from addendum.records.outcome import Failure, Success
 from addendum.records.stored import Entry, Stored
 
+GRACE = 30.0
+"""Seconds beyond its time limit after which a call counts as lost, though nobody said so: a handler that blocks the
+event loop keeps the loop from saying it."""
 BACKOFF = 0.5
 """Seconds before the first retry; each next one waits twice as long."""
-MESSAGE = 2000
-"""Characters of a provider's own message that are kept."""
 
 
 @dataclass(slots=True)
@@ -49,6 +51,16 @@ class Tally:
     superseded: int = 0
     repeats: int = 0
     cost: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A call with its hold, about to be sent for the so manieth time."""
+
+    decision: Execute
+    capability: Capability
+    hold: Hold
+    tries: int = 1
 
 
 @dataclass(slots=True)
@@ -69,7 +81,8 @@ class Settler:
     flights: Flights = field(default_factory=Flights)
     tally: Tally = field(default_factory=Tally)
     superseded: set[int] = field(default_factory=set)
-    unsaved: list[dict[str, Any]] = field(default_factory=list)
+    unwritten: list[tuple[Settled, dict[Digest, bytes]]] = field(default_factory=list)
+    """Outcomes that the store didn't take."""
     schemas: Schemas = field(default_factory=Schemas)
 
     # --- new calls ---------------------------------------------------------------------------------------------
@@ -169,7 +182,7 @@ class Settler:
     def admit(self) -> None:
         """Send what is queued, as far as the grant's limits let it: one transaction, then the requests."""
         self.flights.later = None
-        ready: list[tuple[Execute, Capability, Hold]] = []
+        ready: list[Ready] = []
         waiting = self.flights.queue
         self.flights.queue = type(waiting)()
         while waiting and not self.stopping:
@@ -177,7 +190,7 @@ class Settler:
             hold = self.accounts.reserve(capability.name, capability.reserve, len(decision.call.data), self.clock.now())
             match hold:
                 case Hold():
-                    ready.append((decision, capability, hold))
+                    ready.append(Ready(decision, capability, hold))
                 case Over():
                     self.flights.blocked.append((decision.call, hold))
                     self.notice({"event": "limit", "identity": decision.call.identity, "limit": str(hold.limit)})
@@ -188,25 +201,33 @@ class Settler:
         if ready:
             self._send(ready)
 
-    def _send(self, ready: list[tuple[Execute, Capability, Hold]]) -> None:
+    def _send(self, ready: Sequence[Ready]) -> None:
         blobs: dict[Digest, bytes] = {}
         new: list[Entry] = []
-        attempts: list[Attempt] = []
         number = self.journal.history.attempted
-        for decision, capability, _ in ready:
+        for each in ready:
             number += 1
-            if decision.retries is not None:
-                new.append(_void(decision.retries))
-            attempts.append(self._attempt(decision, capability, number, blobs))
-            new.append(Entry("attempt", attempts[-1].body()))
+            if each.decision.retries is not None and each.tries == 1:
+                new.append(_void(each.decision.retries, "it may be retried by itself"))
+            new.append(Entry("attempt", self._attempt(each.decision, each.capability, number, blobs).body()))
         stored = [entry for entry in self._write(new, blobs) if entry.kind == "attempt"]
         self.accounts.written()
+        attempts = [entries.attempt(entry.seq, entry.body) for entry in stored]
+        if self.journal.cancelled:
+            # An operator's word that came before these attempts: none of them leaves.
+            self._write([_void(attempt, "the run was cancelled before it was sent") for attempt in attempts], {})
+            for each in ready:
+                self.accounts.settle(each.hold)
+            return
         requests: list[tuple[Request, float]] = []
-        for (decision, capability, hold), entry in zip(ready, stored, strict=True):
-            attempt = entries.attempt(entry.seq, entry.body)
-            self.flights.flying[attempt.number] = Flight(decision, capability, hold, attempt)
-            requests.append((self._request(decision.call, attempt), capability.timeout))
-            self._sent(decision.call, attempt, 1)
+        overdue = self.clock.monotonic() + GRACE
+        for each, attempt in zip(ready, attempts, strict=True):
+            flight = Flight(
+                each.decision, each.capability, each.hold, attempt, overdue + each.capability.timeout, each.tries
+            )
+            self.flights.flying[attempt.number] = flight
+            requests.append((self._request(flight.call, attempt), each.capability.timeout))
+            self._sent(flight.call, attempt, each.tries)
         self.tally.dispatched += len(requests)
         self.dispatcher.send(requests)
 
@@ -263,6 +284,7 @@ class Settler:
         for answer in answers:
             flight = self.flights.flying.pop(answer.attempt, None)
             if flight is None:
+                self._late(answer, done)
                 continue
             error = answer.error
             if answer.unknown:
@@ -271,7 +293,7 @@ class Settler:
                     lost = lost or flight
                     continue
                 error = CapabilityError("timeout", answer.unknown, retryable=True)
-            if error is not None and self._retries(flight, error):
+            if error is not None and error.retryable and flight.tries <= flight.capability.retries:
                 again.append((flight, error, answer.seconds))
                 continue
             landed.append(flight)
@@ -281,8 +303,6 @@ class Settler:
             self.accounts.settle(flight.hold)
         for flight, error, seconds in again:
             self._again(flight, error, seconds)
-        if self.flights.queue:
-            self.admit()
         if lost is not None:
             return Halt(
                 "unresolved",
@@ -291,11 +311,30 @@ class Settler:
                 lost.call,
                 {"attempt": lost.attempt.seq, "key": lost.attempt.key},
             )
+        if self.flights.queue:
+            self.admit()
         return records
+
+    def overdue(self, now: float) -> list[Answered]:
+        """Return that nobody answers, for the calls whose time is over and of which nothing was heard."""
+        return [
+            Answered(number, flight.capability.timeout, unknown=f"no answer within {flight.capability.timeout:g} s")
+            for number, flight in self.flights.flying.items()
+            if flight.overdue <= now
+        ]
+
+    def _late(self, answer: Answered, done: list[tuple[Settled, dict[Digest, bytes]]]) -> None:
+        """Take the outcome of a call that was given up, if it comes after all: it is no longer unresolved."""
+        flight = self.flights.lost.get(answer.attempt)
+        if flight is None or answer.unknown:
+            return
+        del self.flights.lost[answer.attempt]
+        self.accounts.release(flight.hold)
+        done.append(self._outcome(flight, answer, answer.error))
 
     def _lose(self, flight: Flight, why: str) -> None:
         self.accounts.keep(flight.hold)
-        self.flights.unknown.append(flight.attempt)
+        self.flights.lost[flight.attempt.number] = flight
         self.notice(
             {
                 "event": "unresolved",
@@ -305,12 +344,9 @@ class Settler:
             }
         )
 
-    def _retries(self, flight: Flight, error: CapabilityError) -> bool:
-        return error.retryable and flight.tries <= flight.capability.retries and not self.stopping
-
     def _again(self, flight: Flight, error: CapabilityError, seconds: float) -> None:
         """A certain failure that may pass: its attempt ends here, and another one follows after a pause."""
-        cost = _charged(error)
+        cost = charged(error)
         self.tally.cost += cost
         self._write(
             [
@@ -327,6 +363,8 @@ class Settler:
             {},
         )
         self.accounts.settle(flight.hold)
+        if self.stopping:
+            return  # not a record: the next attempt at the run tries it anew
         pause = max(self.backoff * 2 ** (flight.tries - 1), float(getattr(error, "retry_after", 0.0) or 0.0))
         self.flights.at(self.clock.monotonic() + pause, flight.call, flight)
         self.notice(
@@ -359,17 +397,7 @@ class Settler:
         if isinstance(hold, Later):
             self.flights.at(self.clock.monotonic() + 0.05, flight.call, flight)
             return
-        blobs: dict[Digest, bytes] = {}
-        attempt = self._attempt(flight.decision, capability, self.journal.history.attempted + 1, blobs)
-        (stored,) = self._write([Entry("attempt", attempt.body())], blobs)
-        self.accounts.written()
-        flight.attempt = entries.attempt(stored.seq, stored.body)
-        flight.hold = hold
-        flight.tries += 1
-        self.flights.flying[flight.attempt.number] = flight
-        self.tally.dispatched += 1
-        self._sent(flight.call, flight.attempt, flight.tries)
-        self.dispatcher.send([(self._request(flight.call, flight.attempt), capability.timeout)])
+        self._send([Ready(flight.decision, capability, hold, flight.tries + 1)])
 
     # --- outcomes ----------------------------------------------------------------------------------------------
 
@@ -377,41 +405,16 @@ class Settler:
         self, flight: Flight, answer: Answered, error: CapabilityError | None
     ) -> tuple[Settled, dict[Digest, bytes]]:
         blobs: dict[Digest, bytes] = {}
-        call, capability = flight.call, flight.capability
-        if error is None:
-            assert answer.reply is not None
-            cost = capability.price if answer.reply.usage.cost is None else answer.reply.usage.cost
-            tokens = answer.reply.usage.tokens
-            try:
-                data = canon.canonical(answer.reply.value, max_bytes=capability.max_result)
-                problem = self.schemas.problem(capability.output, answer.reply.value)
-                if not problem:
-                    value: Json = answer.reply.value  # type: ignore[assignment]
-                    settled = self._settled(
-                        flight.decision,
-                        Success(value),
-                        result=stow(data, value, blobs),
-                        attempt=flight.attempt.seq,
-                        cost=cost,
-                        tokens=tokens,
-                        seconds=answer.seconds,
-                    )
-                    return settled, blobs
-            except NotJson as bad:
-                problem = str(bad)
-            failed = Failure(
-                "provider_error",
-                f"{capability.name} answered what can't be used: {problem}"[:MESSAGE],
-                False,
-                call.identity,
-            )
-        else:
-            cost, tokens = _charged(error), 0
-            code = error.code if error.code in FAILURE_CODES else "provider_error"
-            message = error.message if code == error.code else f"{error.code}: {error.message}"
-            failed = Failure(code, message[:MESSAGE], error.retryable, call.identity)
+        counted = count(answer, error, flight.capability, flight.call.identity, self.schemas)
+        found = counted.outcome
         return self._settled(
-            flight.decision, failed, attempt=flight.attempt.seq, cost=cost, tokens=tokens, seconds=answer.seconds
+            flight.decision,
+            found,
+            result=stow(counted.data, found.value, blobs) if isinstance(found, Success) else None,
+            attempt=flight.attempt.seq,
+            cost=counted.cost,
+            tokens=counted.tokens,
+            seconds=answer.seconds,
         ), blobs
 
     def _settled(self, decision: Execute, outcome: Success | Failure, **more: Any) -> Settled:
@@ -474,29 +477,36 @@ class Settler:
         try:
             return self.journal.append(*new, blobs=blobs)
         except StoreError:
-            # Paid results that can't be made durable are shown, so that a person can write them back.
-            for settled, _ in done:
-                if settled.attempt and isinstance(settled.outcome, Success):
-                    self.unsaved.append(
-                        {
-                            "identity": settled.identity,
-                            "capability": settled.capability,
-                            "attempt": settled.attempt,
-                            "result": settled.outcome.value,
-                        }
-                    )
+            self.unwritten.extend(done)
             raise
 
+    def save(self) -> None:
+        """Try once more to keep what was paid for and couldn't be made durable. Raises `StoreError`."""
+        if not self.unwritten:
+            return
+        self.journal.read()
+        kept = [(settled, some) for settled, some in self.unwritten if settled.attempt in self.journal.history.attempts]
+        self.unwritten.clear()
+        self._commit(kept)
 
-def _void(attempt: Attempt) -> Entry:
-    return Entry(
-        "abandon", {"attempt": attempt.seq, "by": "host", "reason": f"{attempt.effect}: it may be retried by itself"}
-    )
+    @property
+    def unsaved(self) -> list[dict[str, Any]]:
+        """What providers answered and no record holds, so that a person can write it back."""
+        return [
+            {
+                "identity": settled.identity,
+                "capability": settled.capability,
+                "attempt": settled.attempt,
+                **(
+                    {"result": settled.outcome.value}
+                    if isinstance(settled.outcome, Success)
+                    else {"failure": {"code": settled.outcome.code, "message": settled.outcome.message}}
+                ),
+            }
+            for settled, _ in self.unwritten
+            if settled.attempt
+        ]
 
 
-def _charged(error: CapabilityError) -> int:
-    """Return what a provider charged for a failure, in nano-dollars; a claim that is no amount counts as nothing."""
-    try:
-        return nano(error.cost_usd)
-    except ConfigError:
-        return 0
+def _void(attempt: Attempt, why: str) -> Entry:
+    return Entry("abandon", {"attempt": attempt.seq, "by": "host", "reason": f"{attempt.effect}: {why}"})

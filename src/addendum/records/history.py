@@ -96,7 +96,8 @@ class History:
     revision: int = 0
     grant: Mapping[str, Json] | None = None
     policy: Mapping[str, Json] = field(default_factory=dict)
-    cancelled: bool = False
+    cancelled: int = 0
+    """The last cancellation's seq."""
     open_failures: set[int] = field(default_factory=set)
     totals: dict[str, Totals] = field(default_factory=dict)
     recent: deque[tuple[float, str, int]] = field(default_factory=lambda: deque(maxlen=20_000))
@@ -161,7 +162,6 @@ class History:
         self.drives = body["drive"]
         self.policy = body["policy"]
         self.driving = True
-        self.cancelled = False
 
     def _attempt(self, seq: int, body: Mapping[str, Any]) -> None:
         found = entries.attempt(seq, body)
@@ -224,11 +224,12 @@ class History:
         self.answers.pop(body["attempt"], None)
 
     def _answer(self, seq: int, body: Mapping[str, Any]) -> None:
+        # The first answer counts: answering twice has no effect.
         if body["attempt"] in self.attempts:
-            self.answers[body["attempt"]] = body
+            self.answers.setdefault(body["attempt"], body)
 
     def _cancel(self, seq: int, body: Mapping[str, Any]) -> None:
-        self.cancelled = True
+        self.cancelled = seq
 
     def _end(self, seq: int, body: Mapping[str, Any]) -> None:
         self.ended = Ended(seq, body["drive"], body["status"], body)
