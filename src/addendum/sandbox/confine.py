@@ -161,7 +161,8 @@ class MontyLauncher:
             *("--ro-bind", binary, "/monty", "--remount-ro", "/", "/monty"),
         ]
         script = (
-            f'#!/bin/sh\nulimit -c 0\nulimit -n 64\nexec /usr/bin/env -i {shlex.join(command)} "$@"{load} 2>/dev/null\n'
+            f"#!/bin/sh\ntrap '' INT\n"  # ^C in a terminal goes to every process there: it is the host's to handle
+            f'ulimit -c 0\nulimit -n 64\nexec /usr/bin/env -i {shlex.join(command)} "$@"{load} 2>/dev/null\n'
         )
         descriptor, path = memory_file("addendum-monty", script.encode())
         return cls(path, True, "", release, (*files, descriptor))
