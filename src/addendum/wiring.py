@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import cast
 
 from addendum.authority.catalog import Catalog
 from addendum.authority.grant import everything
@@ -46,6 +47,22 @@ def open_sandbox(name: str) -> Sandbox:
 
         return BwrapSandbox()
     raise ConfigError(f"There is no sandbox {name!r}.", hint="There are monty and bwrap.")
+
+
+def verify_sandbox(name: str, folder: Path) -> list[dict[str, str]]:
+    """Try the acceptance checks on a backend: check, tried, verdict (passed, failed, not_applicable), detail.
+
+    `folder` is private and empty. Raises `ConfigError` and `SandboxMissing`.
+    """
+    from addendum.sandbox.acceptance import Subject, verify
+    from addendum.sandbox.checks import ALL
+
+    sandbox = open_sandbox(name)
+    try:
+        found = verify(cast("Subject", sandbox), ALL, folder)
+    finally:
+        sandbox.close()
+    return [{"check": f.check, "tried": f.tried, "verdict": f.verdict, "detail": f.detail} for f in found]
 
 
 def open_provider(name: str) -> tuple[Provider, Catalog]:

@@ -37,7 +37,7 @@ def pages() -> Iterator[Page]:
             continue
         text = ast.get_docstring(ast.parse(entry.read_text("utf-8"))) or ""
         rule = f"R{found[1]}"
-        title = text.partition("\n")[0].removeprefix(f"{rule}:").removeprefix(rule).strip(" :.`") or rule
+        title = text.partition("\n")[0].removesuffix(".") or rule
         yield Page(rule, title, text)
 
 

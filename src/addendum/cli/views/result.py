@@ -64,7 +64,7 @@ def _facts(data: Mapping[str, Any]) -> list[tuple[str, str | Text]]:
         ("money", f"${data['cost_usd']} in this step, ${data['total_cost_usd']} in all"),
         ("why", named(data["message"], data["run"])),
         ("at", place(where)),
-        ("way out", hint(data) if data["status"] == "stopped" else ""),
+        ("way out", hint(data) if data["status"] == "stopped" and "`addendum " not in data["hint"] else ""),
         ("orphans", "\n".join(data["details"].get("orphans", []))),
         ("unsaved", _unsaved(data)),
     ]
