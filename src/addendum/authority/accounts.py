@@ -6,7 +6,7 @@ keeps its hold. What was used up before comes from the journal's totals, so a re
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 
 from addendum.authority.grant import Grant, Limit
@@ -71,6 +71,8 @@ class Accounts:
                     return Over(limit, 0, 0, asks)
                 continue
             if isinstance(limit.per, float):
+                if asks > limit.most:
+                    return Over(limit, 0, 0, asks)  # no window ever has room for it
                 at = self._window(limit, asks, now)
                 if at is not None:
                     later = Later(limit, at)
@@ -112,7 +114,8 @@ class Accounts:
 
     def level(self, limit: Limit) -> tuple[int | float, int | float]:
         """Return how much of a per-run limit is used and held."""
-        names = list(self.grant.capabilities) if limit.capability is None else [limit.capability]
+        # A limit of the whole run counts what a capability used that isn't granted any more.
+        names = {*self.history.totals, *self.grant.capabilities} if limit.capability is None else {limit.capability}
         held: int | float = 0
         if limit.meter == "cost_usd":
             held = sum(self.held_cost[name] for name in (self.held_cost if limit.capability is None else names))
@@ -128,10 +131,17 @@ class Accounts:
     def _window(self, limit: Limit, asks: int | float, now: float) -> float | None:
         """Return when the window has room again, None if it has now."""
         assert isinstance(limit.per, float)
+        recent = self.history.recent
+        if any(at > now for at, _, _ in recent):
+            # The clock was set back. That refills nothing, and holds nothing up for longer than a window: now counts.
+            self.history.recent = recent = deque(
+                ((min(at, now), name, cost) for at, name, cost in recent), maxlen=recent.maxlen
+            )
+        if len(recent) == recent.maxlen and recent[0][0] > now - limit.per:
+            return recent[0][0] + limit.per  # there may have been more than are remembered
         inside = [
             (at, cost)
-            for at, name, cost in self.history.recent
-            # A clock that was set back refills nothing: what lies in the future counts as now.
+            for at, name, cost in recent
             if at > now - limit.per and (limit.capability is None or name == limit.capability)
         ]
         inside += [(now, hold.cost) for hold in self.unwritten if limit.capability in (None, hold.capability)]
@@ -141,7 +151,7 @@ class Accounts:
         for at, cost in inside:
             level -= 1 if limit.meter == "calls" else cost
             if level + asks <= limit.most:
-                return min(at, now) + limit.per
+                return at + limit.per
         return now + limit.per
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from addendum.authority.money import nano
+from addendum.canon import MAX_INT
 from addendum.errors import ConfigError
 
 Meter: TypeAlias = Literal[
@@ -121,15 +122,18 @@ def _limit(value: object, where: str, capability: str | None) -> Limit:
         raise ConfigError(f"In a grant, {where} has the meter {meter!r}.", hint=f"The meters are {', '.join(METERS)}.")
     most = data.get("max")
     if meter == "cost_usd":
-        amount: int | float = nano(most)
-    elif isinstance(most, bool) or not isinstance(most, int | float) or most < 0:
+        try:
+            amount: int | float = nano(most)
+        except ConfigError as error:
+            raise ConfigError(f"In a grant, {where} has a wrong max: {error.message}", hint=error.hint) from None
+    elif isinstance(most, bool) or not isinstance(most, int | float) or not 0 <= most <= MAX_INT:
         raise ConfigError(f"In a grant, {where} has the max {most!r}.", hint="Write a number that is not negative.")
     else:
         amount = most
     per = data.get("per", "run")
-    if per in WINDOWS:
+    if isinstance(per, str) and per in WINDOWS:
         per = WINDOWS[per]
-    elif isinstance(per, int | float) and not isinstance(per, bool) and per > 0:
+    elif isinstance(per, int | float) and not isinstance(per, bool) and 0 < per <= MAX_INT:
         per = float(per)
     elif per not in ("run", "call"):
         raise ConfigError(

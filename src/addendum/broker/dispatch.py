@@ -24,8 +24,8 @@ CLOSING = 2.0
 @dataclass(frozen=True, slots=True)
 class Answered:
     """What became of a dispatch. `attempt` is its number; exactly one of `reply`, `error` and `unknown` is set.
-    `seconds` is the provider's time. `data` are the canonical bytes of the reply's value, None if they weren't made yet;
-    `unfit` says why a reply can't be kept, "" if it can."""
+    `seconds` is the provider's time. `data` are the canonical bytes of the reply's value, None if they weren't made
+    yet; `unfit` says why a reply can't be kept, "" if it can."""
 
     attempt: int
     seconds: float

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from addendum import canon
+from addendum.broker import fit
 from addendum.broker.dispatch import Answered
 from addendum.broker.feed import Feed
 from addendum.broker.journal import stow
@@ -40,6 +41,8 @@ from addendum.records.stored import Entry
 
 POLL = 0.25
 """Seconds between two looks for what an operator wrote while nothing else happens."""
+MOST_TEXT = 16 * 1024
+"""Characters that are kept of the error that a script ended with."""
 RENEW = 10.0
 """Seconds between two signs of life of the lease."""
 
@@ -261,9 +264,10 @@ class Drive:
                     return Ending("failed", None, "not_json", message, error.hint)
                 return Ending("completed", value=value)  # type: ignore[arg-type]
             case Raised() as raised:
-                frames = [list(frame) for frame in raised.frames]
-                where = {"identity": raised.identity, "frames": frames, "type": raised.type}
-                return Ending("failed", None, raised.code or raised.type, raised.message, where=where)
+                frames: Json = [list(frame) for frame in raised.frames]
+                where: Any = fit.sound({"identity": raised.identity, "frames": frames, "type": raised.type})
+                code = fit.text(raised.code or raised.type)
+                return Ending("failed", None, code, fit.text(raised.message, MOST_TEXT), where=where)
 
     def _suspended(self) -> Ending:
         flights = self.settler.flights

@@ -33,6 +33,12 @@ def text(value: object, most: int = MESSAGE) -> str:
     return said[:most].encode("utf-8", "replace").decode("utf-8")
 
 
+def sound(value: Json) -> Json:
+    """Return a JSON value with every text of it made fit to be stored."""
+    copied: Json = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+    return copied
+
+
 def reply(answered: object) -> tuple[Reply, bytes, str]:
     """Return a reply with a value of its own and a usage that can be summed, the value's canonical bytes, and what is
     wrong with it ("" if nothing is)."""

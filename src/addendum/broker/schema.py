@@ -24,12 +24,21 @@ class Schemas:
         """Return what is wrong with a value in one sentence, "" if nothing is."""
         if not schema:
             return ""
-        error = jsonschema.exceptions.best_match(self._validator(schema).iter_errors(value))
+        validator = self._validator(schema)
+        try:
+            error = jsonschema.exceptions.best_match(validator.iter_errors(value))
+        except Exception as broken:  # noqa: BLE001 - a reference that leads nowhere, a pattern that is none
+            return f"it can't be held against its schema ({type(broken).__name__}: {broken})"[:300]
         if error is None:
             return ""
         where = "/".join(str(part) for part in error.absolute_path)
         message = error.message if len(error.message) <= 300 else error.message[:300] + "…"
         return f"at {where or 'the top'}: {message}"
+
+    def compile(self, schema: Schema) -> None:
+        """Raise `ConfigError` for what is no schema: before a call is sent, not when its result is there."""
+        if schema:
+            self._validator(schema)
 
     def _validator(self, schema: Schema) -> Validator:
         found = self._compiled.get(id(schema))

@@ -17,13 +17,13 @@ from addendum import canon
 from addendum.authority.accounts import Accounts, Hold, Later, Over
 from addendum.authority.catalog import Capability
 from addendum.broker.dispatch import Answered, Dispatcher
-from addendum.broker.flights import Flight, Flights
 from addendum.broker.fit import MESSAGE
+from addendum.broker.flights import Flight, Flights
 from addendum.broker.journal import Journal, stow
 from addendum.broker.outcomes import charged, count
 from addendum.broker.reads import read
 from addendum.broker.schema import Schemas
-from addendum.canon import Digest, Json
+from addendum.canon import Digest
 from addendum.errors import CapabilityError, StoreError
 from addendum.kernel.calls import Call
 from addendum.kernel.decide import Execute, Rule, Wait
@@ -100,9 +100,14 @@ class Settler:
                 return decision
         refused: list[Settled] = []
         asks: list[tuple[Execute, Capability]] = []
+        known: list[Record] = []
         for decision in decisions:
             if isinstance(decision, Wait):
-                self.flights.asked[decision.attempt.seq] = decision.call
+                answer = self._answer(decision)
+                if answer is None:
+                    self.flights.asked[decision.attempt.seq] = decision.call
+                else:
+                    known.append(answer)
                 continue
             assert isinstance(decision, Execute)
             capability = self.rule.catalog[decision.call.capability]
@@ -117,9 +122,14 @@ class Settler:
             else:
                 self.flights.queue.append((decision, capability))
         self._ask(asks)
-        records = self._commit([(settled, {}) for settled in refused])
+        records = known + self._commit([(settled, {}) for settled in refused])
         self.admit()
         return records
+
+    def _answer(self, question: Wait) -> Record | None:
+        """Return the record of a question that was answered in this attempt before the script came to it."""
+        record = self.journal.history.prefix.get(question.call.identity)
+        return record if record is not None and record.attempt == question.attempt.seq else None
 
     def _reads(self, calls: Sequence[Call]) -> list[Record]:
         done: list[tuple[Settled, dict[Digest, bytes]]] = []
@@ -145,6 +155,7 @@ class Settler:
             return (
                 f"The payload is {len(call.data):,} bytes; {capability.name} takes at most {capability.max_payload:,}."
             )
+        self.schemas.compile(capability.output)
         problem = self.schemas.problem(capability.input, call.payload)
         return f"The payload doesn't fit {capability.name}: {problem}" if problem else ""
 

@@ -25,8 +25,10 @@ from typing import Any, TypeAlias
 from addendum import canon
 from addendum.errors import NotJson, StopKind
 from addendum.identity import JOIN
+from addendum.kernel import binding
 from addendum.kernel.calls import Call, Handled
 from addendum.kernel.claims import Ambiguous, Claims
+from addendum.kernel.sources import Fate
 from addendum.ports import Answer, End, FanOut, Issued, RaceEnded, Said, Served, Turn
 from addendum.records.history import Record
 
@@ -143,6 +145,8 @@ class Loop:
             if astray is not None:
                 return astray
             if turn.end is not None:
+                if self.pending:
+                    binding.refuse("the script came to its end while calls of it wait")
                 return Finished(turn.end)
             while not self._ready:
                 claims = self._match()
@@ -197,6 +201,8 @@ class Loop:
         return None
 
     def _issued(self, event: Issued) -> None:
+        if event.call in self.pending:
+            binding.refuse(f"two calls have the number {event.call}")
         call = self._call(event)
         self.pending[call.number] = self._waiting[call.identity] = call
         record = self._own(call)
@@ -214,6 +220,13 @@ class Loop:
         return True
 
     def _call(self, event: Issued | Served) -> Call:
+        program = self.claims.sources.candidate
+        binding.check(event, program)
+        if event.identity in self.claims.made:
+            binding.refuse(f"it made a call twice: {event.identity!r}")
+        there = self.claims.prefix.get(event.identity)
+        if there is None or self.claims.fate(there) is not Fate.SAME:
+            binding.check_path(event.identity, program)
         refused = ""
         try:
             data = canon.canonical(event.payload, max_bytes=self.max_payload)

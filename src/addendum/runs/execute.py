@@ -9,6 +9,7 @@ from typing import Any
 
 from addendum import canon
 from addendum.authority.accounts import Accounts
+from addendum.authority.catalog import SIDE_EFFECTING
 from addendum.authority.grant import from_json
 from addendum.broker.dispatch import Dispatcher
 from addendum.broker.drive import Drive, Ending
@@ -212,6 +213,11 @@ class Attempt:
             "where": ending.where,
             "orphans": [record.identity or record.origin for record in orphans],
             "unsaved": drive.settler.unsaved,
+            "unresolved": [
+                attempt.identity
+                for attempt in history.attempts.values()
+                if not attempt.waits and attempt.effect in SIDE_EFFECTING
+            ],
         }
         return found
 

@@ -14,7 +14,7 @@ from addendum.errors import NotFound, RunBusy, UsageError
 from addendum.records.entries import Attempt
 from addendum.records.stored import Entry
 from addendum.runs.context import Context
-from addendum.runs.start import driving
+from addendum.runs.start import driving, give_back
 
 
 def reconcile(
@@ -96,7 +96,7 @@ def _writing(context: Context, run: str) -> Iterator[tuple[Journal, bool]]:
         journal.read()
         yield journal, False
     finally:
-        context.store.release(lease)
+        give_back(context.store, lease)
 
 
 def _chosen(found: list[Attempt], which: Sequence[str], run: str, what: str = "is unresolved") -> list[Attempt]:
