@@ -25,7 +25,7 @@ from addendum import identity as ids
 from addendum.canon import Digest
 from addendum.identity import Identity
 from addendum.kernel.calls import Call
-from addendum.kernel.sources import Fate, Sources
+from addendum.kernel.sources import Fate, Sources, capacity, entered_often
 from addendum.records.history import Record
 
 Relocation: TypeAlias = Literal["strict", "declared", "verified"]
@@ -75,7 +75,8 @@ class Claims:
     def take(self, call: Call, record: Record) -> None:
         """Let a call have a record."""
         self.claimed[record.seq] = call
-        if record.identity != call.identity:
+        moved = record.moved and record.revision == self.revision and record.origin != call.identity
+        if moved or record.identity != call.identity:
             self.moved_calls.setdefault(record.call, []).append(record)
 
     # --- rule 1 ------------------------------------------------------------------------------------------------
@@ -103,26 +104,43 @@ class Claims:
 
     # --- rule 2 ------------------------------------------------------------------------------------------------
 
-    def moved(self, call: Call) -> Record | Ambiguous | None:
-        """Rule 2: an equal record whose own identity is vacated, or why it can't be told which (4b)."""
+    def moved(self, call: Call, *, alike: bool = False) -> Record | Ambiguous | None:
+        """Rule 2: an equal record whose own identity is vacated, or why it can't be told which (4b).
+
+        `alike`: only one whose branches and iterations are the call's. Among records of one place that one comes
+        first, a failure too: calls of one place are interchangeable, but what the script made of them stands where it
+        stood.
+        """
         if self.relocation == "strict":
             return None
         vacated = [record for record in self._unclaimed(call) if self.vacated(record) and self._declared(record, call)]
+        if not vacated:
+            return None
         place = call.place
-        for ok in (True, False):
-            found = [record for record in vacated if record.ok is ok]
-            if not found:
-                continue
-            here = [record for record in found if self._place(record) == place]
-            if here:
-                return min(here, key=self._order)
-            found = [r for r in found if not self.had(r, place) or self.fate(r) is not Fate.SAME or r.is_read]
-            if not found:
-                continue
-            if ok and not call.is_read and len({self._place(record) for record in found}) > 1:
-                return Ambiguous("b", call, tuple(found))
-            return min(found, key=self._order)
-        return None
+        found = [record for record in vacated if self._place(record) == place]
+        if not found:
+            found = [r for r in vacated if not self.had(r, place) or self.fate(r) is not Fate.SAME or r.is_read]
+            results = [record for record in found if record.ok]
+            places = {self._place(record) for record in results}
+            if len(places) > 1 and not call.is_read:
+                return Ambiguous("b", call, tuple(results))
+            found = [record for record in found if not places or self._place(record) in places]
+        if alike:
+            found = [record for record in found if self._unlike(record, call) < 2]
+        return min(found, key=lambda record: self._preference(record, call), default=None)
+
+    def _preference(self, record: Record, call: Call) -> tuple[int, int, int, int]:
+        unlike = self._unlike(record, call)
+        return (unlike, not record.ok, record.identity is None, record.seq)
+
+    def _unlike(self, record: Record, call: Call) -> int:
+        """Say how unlike the branches and iterations of a record and a call are: 0 the same, 1 some are left out, 2."""
+        if record.identity is None:
+            return 2
+        there, here = _numbers(self.parts(record.identity)), _numbers(call.parts)
+        if there == here:
+            return 0
+        return 1 if _within(there, here) or _within(here, there) else 2
 
     def reachable(self, call: Call) -> Ambiguous | None:
         """Rule 4c: an equal record is unclaimed, not vacated, and its own call may still come."""
@@ -146,8 +164,24 @@ class Claims:
         if call.is_read:
             return None
         place = call.place
-        rest = [record for record in self.moved_calls.get(call.call, ()) if record.ok and not self.had(record, place)]
+        moved = self.moved_calls.get(call.call, ())
+        rest = [record for record in moved if record.ok and not self.had(record, place)]
+        rest = [record for record in rest if not self._roomy(record, call)]
         return Ambiguous("d", call, tuple(rest)) if rest else None
+
+    def _roomy(self, record: Record, call: Call) -> bool:
+        """Whether a call stands at the place that a record was moved to, and the record's own place had room for both.
+
+        Then the whole place was moved, and the call is one that it made all along: interchangeable.
+        """
+        taken = self.claimed[record.seq]
+        if taken.place != call.place:
+            return False
+        room = capacity(self.parts(record.origin), self.sources.program(record.source))
+        if room is None:
+            return True
+        asked = sum(1 for at, key in self.made.items() if key == call.call and ids.place(at) == call.place)
+        return asked <= room
 
     def diverges(self, call: Call) -> Record | None:
         """Rule 5: the record at the call's own, intact identity that isn't equal and that nobody claimed."""
@@ -195,7 +229,8 @@ class Claims:
     def _beyond(self, identity: Identity) -> bool:
         """Whether an identity lies beyond the candidate's bounds or a fan-out's actual width."""
         prefix = ""
-        for frame in identity.path:
+        shared = entered_often(identity, self.sources.candidate)
+        for number, frame in enumerate(identity.path):
             position = self.sources.at(frame.position)
             bound = position.bound if position is not None else None
             if frame.kind == "loop":
@@ -211,20 +246,19 @@ class Claims:
                     known = width if width is not None else bound
                     if known is not None and frame.branch >= known:
                         return True
-            elif bound is not None and frame.entry >= bound:
+            elif bound is not None and frame.entry >= bound and number not in shared:
                 return True
             prefix = f"{prefix}{frame}{ids.JOIN}"
         last = self.sources.at(identity.site.position)
-        return last is not None and last.bound is not None and identity.site.entry >= last.bound
+        if last is None or last.bound is None or len(identity.path) in shared:
+            return False
+        return identity.site.entry >= last.bound
 
     def _place(self, record: Record) -> str:
         """Return a record's place, in the names of the candidate."""
         if record.identity is not None:
             return self.sources.renamed(record.revision, self.parts(record.identity).place)
         return self.sources.renamed(record.source, self.parts(record.origin).place)
-
-    def _order(self, record: Record) -> tuple[int, int]:
-        return (0 if record.identity is not None else 1, record.seq)
 
     def _declared(self, record: Record, call: Call) -> bool:
         if self.relocation != "declared":
@@ -250,3 +284,14 @@ class Claims:
     def _unclaimed(self, call: Call) -> list[Record]:
         """Return the records that are equal to a call and that nobody has."""
         return [record for record in self.equal(call) if record.seq not in self.claimed]
+
+
+def _numbers(identity: Identity) -> tuple[int | str, ...]:
+    """Return the branches and iterations of a path, outermost first."""
+    return tuple(frame.branch for frame in identity.path if frame.branch is not None)
+
+
+def _within(few: tuple[int | str, ...], many: tuple[int | str, ...]) -> bool:
+    """Whether some numbers are others with some left out."""
+    rest = iter(many)
+    return all(number in rest for number in few)

@@ -6,11 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from addendum.identity import Identity
 from addendum.kernel.calls import Call
-from addendum.kernel.sources import Sources
+from addendum.kernel.sources import Sources, within
 from addendum.records.history import Record
-from addendum.script.program import Program
 
 LedgerPolicy: TypeAlias = Literal["off", "warn", "deny", "auto"]
 
@@ -59,18 +57,3 @@ def find(
         if kind == "repeat":
             break
     return worst
-
-
-def within(identity: Identity, program: Program) -> bool:
-    """Whether every number of an identity lies within a program's bounds; an unknown bound bounds nothing."""
-    for frame in (*identity.path, identity.site):
-        position = program.positions.get(frame.position)
-        bound = position.bound if position is not None else None
-        if bound is None:
-            continue
-        if frame.kind in ("loop", "branch"):
-            if isinstance(frame.branch, int) and frame.branch >= bound:
-                return False
-        elif frame.entry >= bound:
-            return False
-    return True

@@ -133,6 +133,8 @@ class Loop:
     _ready: list[tuple[int, int, Record]] = field(default_factory=list)
     _unmatched: dict[int, Call] = field(default_factory=dict)
     _fresh: dict[int, Call] = field(default_factory=dict)
+    _issuing: dict[int, Call] = field(default_factory=dict)
+    """Calls of this turn that have no record of their own."""
     _new: set[int] = field(default_factory=set)
     _waiting: dict[str, Call] = field(default_factory=dict)
 
@@ -144,12 +146,16 @@ class Loop:
             astray = self._ingest(turn)
             if astray is not None:
                 return astray
+            claims = self._match(tuple(self._issuing), early=True)
+            self._issuing.clear()
+            if claims:
+                yield Bind(claims)
             if turn.end is not None:
                 if self.pending:
                     binding.refuse("the script came to its end while calls of it wait")
                 return Finished(turn.end)
             while not self._ready:
-                claims = self._match()
+                claims = self._match(tuple(self._unmatched))
                 if claims:
                     yield Bind(claims)
                     continue
@@ -209,7 +215,7 @@ class Loop:
         if record is not None:
             heapq.heappush(self._ready, (record.seq, call.number, record))
         else:
-            self._unmatched[call.number] = self._fresh[call.number] = call
+            self._unmatched[call.number] = self._fresh[call.number] = self._issuing[call.number] = call
 
     def _served(self, event: Served) -> bool:
         call = self._call(event)
@@ -247,18 +253,28 @@ class Loop:
             self.claims.take(call, record)
         return record
 
-    def _match(self) -> tuple[tuple[Call, Record], ...]:
-        """Let calls that have no record of their own claim a vacated one (rule 2)."""
+    def _match(self, numbers: Sequence[int], *, early: bool = False) -> tuple[tuple[Call, Record], ...]:
+        """Let calls that have no record of their own claim a vacated one (rule 2).
+
+        `early`, right when they are made, so that results are handed over in the order of their sequence numbers: only
+        those for which nothing can be learned any more. The others when nothing else is ready.
+        """
         found: list[tuple[Call, Record]] = []
-        for number, call in list(self._unmatched.items()):
-            record = self.claims.moved(call)
-            if record is None or isinstance(record, Ambiguous):
-                continue
-            self.claims.take(call, record)
-            found.append((call, record))
-            del self._unmatched[number]
-            self._fresh.pop(number, None)
-            heapq.heappush(self._ready, (record.seq, number, record))
+        for alike in (True, False):
+            for number in numbers:
+                call = self._unmatched.get(number) or self._issuing.get(number)
+                if call is None or (early and self.claims.reachable(call) is not None):
+                    continue
+                record = self.claims.moved(call, alike=alike)
+                if record is None or isinstance(record, Ambiguous):
+                    continue
+                self.claims.take(call, record)
+                found.append((call, record))
+                self._fresh.pop(number, None)
+                self._issuing.pop(number, None)
+                # A race's loser has its record like any other call, but it is handed over to nobody.
+                if self._unmatched.pop(number, None) is not None:
+                    heapq.heappush(self._ready, (record.seq, number, record))
         return tuple(found)
 
     def _arrive(self, records: Sequence[Record]) -> None:
@@ -308,7 +324,9 @@ class Loop:
         for number in lost:
             self._waiting.pop(self.pending.pop(number).identity, None)
             self._fresh.pop(number, None)
-            self._unmatched.pop(number, None)
+            call = self._unmatched.pop(number, None)
+            if call is not None:
+                self._issuing[number] = call
         gone = set(lost)
         if gone:
             self._ready = [entry for entry in self._ready if entry[1] not in gone]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from addendum import identity as ids
+from addendum.identity import Identity
 from addendum.records.history import History
 from addendum.script.program import Position, Program
 
@@ -160,5 +161,51 @@ def has_place(program: Program, place: str, back: dict[str, str]) -> bool:
         if part in program.positions:
             continue
         if not back or _rename(part, back) not in program.positions:
+            return False
+    return True
+
+
+def entered_often(identity: Identity, program: Program) -> frozenset[int]:
+    """Return the frames (by number, the site's is the last) whose entry count says nothing about bounds.
+
+    A pipeline's branch enters the functions of all its stages on one path, and one function may be several stages: up
+    to the next frame that counts for itself, entries are those of all stages.
+    """
+    found: list[int] = []
+    piped = False
+    for number, frame in enumerate((*identity.path, identity.site)):
+        position = program.positions.get(frame.position)
+        if piped and frame.kind != "loop":
+            found.append(number)
+            piped = False
+        if frame.kind == "branch" and position is not None and position.name == "pipeline":
+            piped = True
+    return frozenset(found)
+
+
+def capacity(identity: Identity, program: Program) -> int | None:
+    """Return how many calls a program can make at the place of an identity at most, None if no bound follows."""
+    product = 1
+    shared = entered_often(identity, program)
+    for number, frame in enumerate((*identity.path, identity.site)):
+        position = program.positions.get(frame.position)
+        if position is None or position.bound is None or number in shared:
+            return None
+        product *= position.bound
+    return product
+
+
+def within(identity: Identity, program: Program) -> bool:
+    """Whether every number of an identity lies within a program's bounds; an unknown bound bounds nothing."""
+    shared = entered_often(identity, program)
+    for number, frame in enumerate((*identity.path, identity.site)):
+        position = program.positions.get(frame.position)
+        bound = position.bound if position is not None else None
+        if bound is None:
+            continue
+        if frame.kind in ("loop", "branch"):
+            if isinstance(frame.branch, int) and frame.branch >= bound:
+                return False
+        elif frame.entry >= bound and number not in shared:
             return False
     return True

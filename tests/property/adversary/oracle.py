@@ -1,0 +1,190 @@
+"""What must hold of a step, whatever was edited: told from the roles, which the code under test doesn't know."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from adversary.programs import Text
+from adversary.world import Sent, Step, World
+
+from addendum import canon
+from addendum import identity as ids
+from addendum.records.history import History, Record
+
+Class: TypeAlias = tuple[Any, str, str]
+"""Trail, capability and digest: calls of one class are interchangeable."""
+
+
+@dataclass
+class Facts:
+    """What is known of a step: which call each record was served to, and the classes of both."""
+
+    world: World
+    step: Step
+    before: History
+    after: History
+    served: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.served = dict(self.step.served)
+
+    def text(self, record: Record) -> Text:
+        """Return the text whose commit a record is."""
+        revision = self.after.revisions[record.source]
+        return self.world.texts[revision.source, revision.args_digest]
+
+    def meant(self, record: Record) -> Class:
+        """Return what a record was paid for."""
+        return (self.text(record).work(record.origin)[0], record.capability, record.digest)
+
+    def asked(self, identity: str, record: Record) -> Class:
+        """Return what a call asks for that was served a record."""
+        return (self.step.text.work(identity)[0], record.capability, record.digest)
+
+    def sent(self, sent: Sent) -> Class:
+        """Return what a dispatch was for."""
+        attempt = next(r for r in self._attempts() if r[0] == sent.key)
+        return (self.step.text.work(sent.identity)[0], sent.capability, attempt[1])
+
+    def _attempts(self) -> list[tuple[str, str]]:
+        found = []
+        for entry in self.world.store.entries("generated"):
+            if entry.kind == "attempt":
+                found.append((entry.body["key"], entry.body["digest"]))
+        return found
+
+    def claimable(self, drops: frozenset[int] = frozenset()) -> list[Record]:
+        """Return the results that could be served when the step began."""
+        return [
+            record
+            for record in self.before.records.values()
+            if record.ok
+            and not record.is_read
+            and record.seq not in drops
+            and (record.identity is not None or not record.superseded)
+        ]
+
+
+def check(world: World, step: Step, before: History, drops: frozenset[int] = frozenset()) -> list[str]:
+    """Return what is wrong with a step."""
+    facts = Facts(world, step, before, world.history)
+    wrong = paid_twice(facts, drops) + served_wrong(facts, drops) + plan_kept(facts)
+    if not world.certified():
+        wrong.append("the certificate has differences")
+    return wrong
+
+
+def paid_twice(facts: Facts, drops: frozenset[int]) -> list[str]:
+    """Work that has a result is not sent again."""
+    wrong = []
+    step = facts.step
+    left = Counter(facts.meant(r) for r in facts.claimable(drops) if r.seq not in facts.served)
+    done = step.result is not None and step.result.status == "completed"
+    for sent in step.sent:
+        own = facts.before.prefix.get(sent.identity)
+        kind = facts.sent(sent)
+        if own is not None and own.ok and own.seq not in drops and own.call == kind[1:] and own.seq not in facts.served:
+            wrong.append(f"paid again: {sent.identity} has a record {own.seq}")
+        elif done and left[kind] and facts.after.policy["relocation"] != "strict":
+            wrong.append(f"paid again: {sent.identity} while a record of the same work was not used: {kind}")
+    return wrong
+
+
+def served_wrong(facts: Facts, drops: frozenset[int]) -> list[str]:
+    """No record is served for other work while the work that it was paid for, or the other's own record, is there.
+
+    One thing can't be told by anybody: whether a call that stands where it stood, written as it was, is the old one and
+    its equal neighbour the new one, or the other way round. So calls that keep their identity are excused as long as no
+    record is left over: `[A]` that becomes `[A, A]`, and `[A, A]` whose results go to variables in the other order.
+    """
+    wrong = []
+    records = facts.after.records
+    step = facts.step
+    by_call = {identity: seq for seq, identity in step.handed}
+    asked: dict[Class, list[int | None]] = {}
+    for identity, seq in by_call.items():
+        record = records[seq]
+        if not record.is_read:
+            asked.setdefault(facts.asked(identity, record), []).append(seq)
+    owned: dict[Class, list[int]] = {}
+    for record in facts.claimable(drops):
+        owned.setdefault(facts.meant(record), []).append(record.seq)
+    for seq, identity in facts.served.items():
+        record = records[seq]
+        if record.is_read or not record.ok:
+            continue
+        meant, now = facts.meant(record), facts.asked(identity, record)
+        if meant == now:
+            continue
+        kept = stayed(facts, seq)
+        others = [
+            r
+            for r in owned.get(now, [])
+            if (facts.served.get(r) is None or facts.asked(facts.served[r], records[r]) != now)
+            and not (kept and r in facts.served and stayed(facts, r))
+        ]
+        if others:
+            wrong.append(f"{identity} was served record {seq} of {record.origin}, and its own {others} was not used for it")
+        deprived = [s for s in asked.get(meant, []) if facts.meant(records[s]) != meant or s not in facts.served]
+        if deprived and not kept:
+            wrong.append(f"{identity} was served record {seq} of {record.origin}, whose own call had to do without: {deprived}")
+    return wrong
+
+
+def stayed(facts: Facts, seq: int) -> bool:
+    """Whether a record was served at the identity that it had, but for the names of functions."""
+    before = facts.before.records.get(seq)
+    if before is None or before.identity is None or seq not in facts.served:
+        return False
+    return nameless(before.identity) == nameless(facts.served[seq])
+
+
+def nameless(identity: str) -> str:
+    """Return an identity without the names of functions."""
+    parts = [re.sub(r"^[^/]*/", "/", part) for part in ids.parts(identity)]
+    return ids.JOIN.join(re.sub(r"[^/]*\(\)#", "()#", part) for part in parts)
+
+
+def plan_kept(facts: Facts) -> list[str]:
+    """What a plan says is what the revision does."""
+    step = facts.step
+    if step.plan is None or step.plan.plan is None or step.crashed or step.result is None:
+        return []
+    plan, result = step.plan.plan, step.result
+    wrong = []
+    if plan.status != "planned":
+        if step.sent or facts.after.seq != facts.before.seq:
+            wrong.append("a plan that stops was acted upon")
+        if result.status != plan.status:
+            wrong.append(f"planned {plan.status}, was {result.status}")
+        return wrong
+    if result.status == "not_admitted":
+        return ["planned, but not admitted"]
+    served = [seq for seq, _ in step.served if not facts.after.records[seq].is_read]
+    planned = [seq for seq, _ in plan.replayed]
+    complete = result.status in ("completed", "failed")
+    if complete and not set(planned) <= set(served):
+        wrong.append(f"planned to replay {planned}, replayed {served}")
+    for seq, identity in plan.replayed:
+        if facts.served.get(seq, identity) != identity:
+            wrong.append(f"record {seq} was planned at {identity}, and served at {facts.served[seq]}")
+    reads = any(record.is_read and record.drive == facts.after.drives for record in facts.after.records.values())
+    if result.stop == "divergence" and not step.sent and not reads:
+        wrong.append(f"what the plan admitted diverged before anything was paid: {result.message}")
+    if result.stop not in (None, "divergence", "repeat", "orphans"):
+        wrong.append(f"what the plan admitted was stopped: {result.stop} {result.message}")
+    frontier = {call.identity for call in plan.frontier}
+    dispatched = {sent.identity for sent in step.sent}
+    if complete and frontier - dispatched:
+        wrong.append(f"of the frontier, not dispatched: {sorted(frontier - dispatched)}")
+    if complete and step.sent and not frontier and plan.end is not None:
+        wrong.append("new work behind an end that was planned")
+    return wrong
+
+
+def same_json(left: object, right: object) -> bool:
+    """Whether two JSON values are the same."""
+    return canon.digest(left) == canon.digest(right)
