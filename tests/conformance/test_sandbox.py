@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
 from collections.abc import Callable, Iterator
@@ -858,7 +859,8 @@ async def orchestrate(ctx, args):
     got = await ctx.run(_wf_p, "orchestrate/a.b#0", "a.b", {{"x": [1, 1.5, "a", None, True]}})
     rows = await ctx.parallel(_wf_p, "orchestrate/parallel#0", [ctx.run(None, "orchestrate/a.c#0", "a.c", {{}})])
     best = await ctx.race(_wf_p, "orchestrate/race#0", [ctx.run(None, "orchestrate/a.d#0", "a.d", {{}})])
-    dag = await ctx.dag(_wf_p, "orchestrate/dag#0", {{"n": (lambda: ctx.run(None, "orchestrate/a.e#0", "a.e", {{}}), [])}})
+    node = lambda: ctx.run(None, "orchestrate/a.e#0", "a.e", {{}})
+    dag = await ctx.dag(_wf_p, "orchestrate/dag#0", {{"n": (node, [])}})
     try:
         await ctx.run(_wf_p, "orchestrate/try.0/a.f#0", "a.f", {{}})
     except _wf_err as e:
@@ -874,3 +876,16 @@ async def orchestrate(ctx, args):
 
     _, end = drive(sandbox, script, answer=answer)
     assert end == Returned([["refused", True, True], [1], 1, {"n": 1}, 7])
+
+
+def test_a_session_outlives_the_sandbox_object_that_opened_it() -> None:
+    """Letting go of the object isn't closing it."""
+    backends: list[Sandbox] = [EmbeddedSandbox(), ProcessSandbox()]
+    sessions = [backend.open(LOOP, 1, limits=Limits(), nonce="n") for backend in backends]
+    for session in sessions:
+        session.advance(None)
+    backends.clear()
+    gc.collect()
+    for session in sessions:
+        session.advance(Answer(1, Success(5)))
+        assert session.advance(Answer(2, Success("t"))).end == Returned([5, "t"])

@@ -39,10 +39,7 @@ class BwrapSandbox:
 
     def open(self, script: Script, args: Json, *, limits: Limits, nonce: str) -> ProcessSession:
         """Take a worker. Raises `SandboxMissing` without a working bubblewrap or a seccomp filter."""
-        workers = self._start()
-        session = ProcessSession(workers.take(), script, args, limits, nonce)
-        workers.refill()
-        return session
+        return ProcessSession(self._start(), script, args, limits, nonce)
 
     def close(self) -> None:
         """End the workers that wait."""

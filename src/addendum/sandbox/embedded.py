@@ -98,7 +98,7 @@ class EmbeddedSandbox:
             ) from None
         except (MontyError, OSError) as error:
             raise SandboxMissing(f"Monty's worker doesn't start: {error}.", hint=self._hint()) from None
-        return EmbeddedSession(session, script, args, limits, nonce)
+        return EmbeddedSession(self, session, script, args, limits, nonce)
 
     def close(self) -> None:
         """End the workers."""
@@ -140,7 +140,16 @@ class EmbeddedSandbox:
 class EmbeddedSession:
     """One script in one of Monty's workers."""
 
-    def __init__(self, session: MontySession, script: Script, args: Json, limits: Limits, nonce: str) -> None:
+    def __init__(
+        self,
+        sandbox: EmbeddedSandbox,
+        session: MontySession,
+        script: Script,
+        args: Json,
+        limits: Limits,
+        nonce: str,
+    ) -> None:
+        self._sandbox = sandbox  # its keeper's thread has to live for as long as the worker
         self._session: MontySession | None = session
         self._script = script
         self._args = args

@@ -151,7 +151,10 @@ class Workers:
 class ProcessSession:
     """One script in one worker."""
 
-    def __init__(self, worker: Worker, script: Script, args: Json, limits: Limits, nonce: str) -> None:
+    def __init__(self, workers: Workers, script: Script, args: Json, limits: Limits, nonce: str) -> None:
+        self._workers = workers  # its keeper's thread has to live for as long as the worker
+        worker = workers.take()
+        workers.refill()
         self._worker: Worker | None = worker
         self._wire = worker.wire(2 * limits.message + 65536)
         self._script = script

@@ -30,9 +30,7 @@ class ProcessSandbox:
 
     def open(self, script: Script, args: Json, *, limits: Limits, nonce: str) -> ProcessSession:
         """Start a worker."""
-        session = ProcessSession(self._workers.take(), script, args, limits, nonce)
-        self._workers.refill()
-        return session
+        return ProcessSession(self._workers, script, args, limits, nonce)
 
     def close(self) -> None:
         """End the workers that wait."""

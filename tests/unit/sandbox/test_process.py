@@ -9,7 +9,7 @@ import pytest
 from addendum.errors import LimitExceeded, ProtocolViolation, SandboxCrashed, UsageError
 from addendum.ports import Answer, Limits, Turn
 from addendum.records.outcome import Success
-from addendum.sandbox.process import Launch, ProcessSession, Worker, Workers
+from addendum.sandbox.process import Launch, ProcessSession, Workers
 from addendum.testing.driving import by_hand
 
 SCRIPT = by_hand('async def orchestrate(ctx, args):\n    await ctx.run("", "orchestrate/a.b#0", "a.b", {})\n')
@@ -32,8 +32,8 @@ call = [start["nonce"], "call", "orchestrate/a.b#0", "a.b", "{}", 1, []]
 
 
 def session(code: str, limits: Limits | None = None) -> ProcessSession:
-    worker = Worker(Launch((sys.executable, "-I", "-S", "-c", SPEAK + code)))
-    return ProcessSession(worker, SCRIPT, None, limits or Limits(turn_seconds=5), "nonce")
+    launch = Launch((sys.executable, "-I", "-S", "-c", SPEAK + code))
+    return ProcessSession(Workers("test", lambda: launch, 0), SCRIPT, None, limits or Limits(turn_seconds=5), "nonce")
 
 
 def advance(code: str, limits: Limits | None = None) -> Turn:

@@ -1,7 +1,7 @@
 # ruff: noqa
 # mypy: ignore-errors
 # Read as text and fed to Monty in front of body.py. A script shares Monty's one global namespace with this, so that
-# everything which is used later has a name that no script may use.
+# everything which is used later has a name that no script may use; prelude.py gives the builtins such names, too.
 import asyncio
 import csv
 import json
