@@ -11,7 +11,7 @@ from rich.text import Text
 from addendum.authority.money import usd
 from addendum.cli.printable import printable
 from addendum.cli.views.plan import plan
-from addendum.cli.views.result import shown
+from addendum.cli.views.result import shown, why
 from addendum.cli.views.words import count, table
 from addendum.records.history import Record
 
@@ -38,7 +38,7 @@ def failed(data: Mapping[str, Any]) -> Group:
     """Return how the first attempt ended."""
     return Group(
         Text(),
-        Text(f"The run {data['status']}: {printable(str(data['message']))}.", style="red"),
+        Text(f"The run {data['status']}: {printable(why(data['error'], str(data['message'])))}.", style="red"),
         Text(
             f"{count(data['committed'], 'call')} succeeded, cost ${data['total_cost_usd']}, and are committed: "
             "result and price are in the store."

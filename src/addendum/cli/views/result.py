@@ -62,12 +62,17 @@ def _facts(data: Mapping[str, Any]) -> list[tuple[str, str | Text]]:
     return [
         ("calls", ", ".join([sent, *more])),
         ("money", f"${data['cost_usd']} in this step, ${data['total_cost_usd']} in all"),
-        ("why", named(data["message"], data["run"])),
+        ("why", why(data["error"], named(data["message"], data["run"]))),
         ("at", place(where)),
         ("way out", hint(data) if data["status"] == "stopped" and "`addendum " not in data["hint"] else ""),
         ("orphans", "\n".join(data["details"].get("orphans", []))),
         ("unsaved", _unsaved(data)),
     ]
+
+
+def why(error: str | None, message: str) -> str:
+    """Return why a step ended, with the name of the script's error: a bare message of a `KeyError` says little."""
+    return message if not error or message.startswith(error) else f"{error}: {message}"
 
 
 def hint(data: Mapping[str, Any]) -> str:

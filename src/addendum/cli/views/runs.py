@@ -12,7 +12,7 @@ from rich.text import Text
 
 from addendum.authority.money import usd
 from addendum.cli.printable import line, printable
-from addendum.cli.views.result import place, shown
+from addendum.cli.views.result import place, shown, why
 from addendum.cli.views.words import advice, count, pairs, state, table
 from addendum.runs.query import AttemptView, CallView, RunView, Summary
 
@@ -71,7 +71,7 @@ def _facts(found: RunView) -> list[tuple[str, str | Text]]:
             f"the run was driven {count(found.drives, 'time')}",
         ),
         ("money", f"${usd(summary.cost)}"),
-        ("why", found.message),
+        ("why", why(found.error, found.message)),
         ("at", place(found.where)),
     ]
 
