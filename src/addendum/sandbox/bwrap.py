@@ -16,10 +16,7 @@ from addendum.ports import Limits, Script
 from addendum.sandbox import seccomp
 from addendum.sandbox.confine import BASE, MISSING, binds, bubblewrap, libraries, memory_file
 from addendum.sandbox.prelude import guest
-from addendum.sandbox.process import Launch, ProcessSession, Workers
-
-PYTHON = ("/python/bin/python3", "-s", "-P", "-S", "-B", "-W", "ignore", "-c")
-"""Not `-I`: that would ignore PYTHONHASHSEED, and the order of a set would differ from run to run."""
+from addendum.sandbox.process import PYTHON, Launch, ProcessSession, Workers
 
 
 class BwrapSandbox:
@@ -67,7 +64,7 @@ class BwrapSandbox:
 def _launch(path: str, program: bytes) -> Launch:
     descriptor, _ = memory_file("addendum-seccomp", program)
     return Launch(
-        (path, *BASE, "--seccomp", str(descriptor), *_interpreter(), *PYTHON, guest("worker")),
+        (path, *BASE, "--seccomp", str(descriptor), *_interpreter(), "/python/bin/python3", *PYTHON, guest("worker")),
         descriptors=(descriptor,),
         processes=16,
     )

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -134,14 +134,14 @@ class MontyLauncher:
     descriptors: tuple[int, ...] = field(default=())
 
     @classmethod
-    def find(cls, *, require_confined: bool) -> MontyLauncher:
-        """Find Monty's binary and what can confine it. Raises `SandboxMissing`."""
+    def find(cls, *, require_confined: bool, look: Callable[[], tuple[str | None, str]] = bubblewrap) -> MontyLauncher:
+        """Find Monty's binary and what can confine it (`look` says). Raises `SandboxMissing`."""
         binary = monty_binary()
         try:
             release = version("pydantic-monty")
         except PackageNotFoundError:
             release = "unknown"
-        bwrap, why = bubblewrap()
+        bwrap, why = look()
         if bwrap is None:
             if require_confined:
                 raise SandboxMissing(f"Monty's worker would run {why}.", hint=MISSING)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final, Literal, NoReturn
 
@@ -31,7 +31,7 @@ from addendum.canon import Json
 from addendum.errors import LimitExceeded, SandboxCrashed, SandboxMissing, UsageError
 from addendum.ports import Answer, End, Known, Limits, Script, Turn
 from addendum.sandbox.claims import Claims, over
-from addendum.sandbox.confine import MontyLauncher
+from addendum.sandbox.confine import MontyLauncher, bubblewrap
 from addendum.sandbox.keeper import Keeper
 from addendum.sandbox.paths import refuse
 from addendum.sandbox.prelude import prelude
@@ -62,8 +62,16 @@ class EmbeddedSandbox:
     name = "embedded"
     interpreter: Literal["monty", "cpython"] = "monty"
 
-    def __init__(self, *, require_confined: bool = False, max_workers: int = 32, wait_seconds: float = 60.0) -> None:
+    def __init__(
+        self,
+        *,
+        require_confined: bool = False,
+        max_workers: int = 32,
+        wait_seconds: float = 60.0,
+        look: Callable[[], tuple[str | None, str]] = bubblewrap,
+    ) -> None:
         self._require = require_confined
+        self._look = look
         self._max_workers = max_workers
         self._wait = wait_seconds
         self._lock = threading.Lock()
@@ -120,7 +128,7 @@ class EmbeddedSandbox:
             if self._closed:
                 raise SandboxMissing("The sandbox was closed.", hint="Make a new one.")
             if self._pool is None or self._launcher is None:
-                launcher = MontyLauncher.find(require_confined=self._require)
+                launcher = MontyLauncher.find(require_confined=self._require, look=self._look)
                 pool = Monty(
                     binary_path=launcher.path,
                     min_processes=1,

@@ -23,6 +23,9 @@ from addendum.sandbox.paths import refuse
 from addendum.sandbox.prelude import prelude
 from addendum.sandbox.wire import Late, Wire
 
+PYTHON: Final = ("-s", "-P", "-S", "-B", "-W", "ignore", "-c")
+"""How the interpreter is started, before the worker's text. Not `-I`: that would ignore PYTHONHASHSEED, and the order
+of a set would differ from run to run."""
 START_SECONDS: Final = 30.0
 """How long a worker may take to take its script, on a slow machine."""
 EOF_SECONDS: Final = 0.25
@@ -40,7 +43,7 @@ LIMITS: Final = {
 @dataclass(frozen=True, slots=True)
 class Launch:
     """How a worker is started: its command, its whole environment, descriptors that it inherits, and what to do after
-    it ended (`reap`), which must leave nothing of it behind."""
+    it had to be killed (`reap`), so that nothing of it is left behind."""
 
     command: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
@@ -92,8 +95,8 @@ class Worker:
             except ProcessLookupError:
                 pass  # it is gone meanwhile
             self.process.wait()
-        if self.launch.reap is not None:
-            self.launch.reap()
+            if self.launch.reap is not None:
+                self.launch.reap()
 
 
 class Workers:
