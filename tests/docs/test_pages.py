@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from tests.docs.blocks import Command, File, missing, steps
 
 ROOT = Path(__file__).resolve().parents[2]

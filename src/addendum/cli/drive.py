@@ -337,7 +337,9 @@ def _worst(found: Any) -> str:
 def _steps(context: Context, result: StepResult) -> Any:
     from addendum.runs import query
 
-    if not result.run or result.status == "not_admitted" or result.stop == "store_unavailable":
+    drawn = result.details.get("plan")
+    refused = result.status == "not_admitted" or (drawn is not None and drawn["status"] != "planned")
+    if not result.run or refused or result.stop == "store_unavailable":
         return ()
     return query.show(context.store, result.run).advice
 

@@ -71,8 +71,12 @@ def _rows(data: Mapping[str, Any], records: Mapping[int, Record]) -> Iterable[tu
             )
     for call in details["frontier"]:
         yield _new(call)
-    for name in ("orphans", "possible_orphans"):
+    # A call that stands in the way is no orphan, and what wasn't reached says nothing when the plan stops there.
+    named = {at for found in details["counterexamples"] for at in found["identities"]}
+    for name in ("orphans", "possible_orphans") if data["status"] == "planned" else ("orphans",):
         for record in details[name]:
+            if record["identity"] in named:
+                continue
             word = "orphan" if name == "orphans" else "perhaps orphan"
             yield (
                 state("orphaned", word),

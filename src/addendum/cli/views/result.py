@@ -21,7 +21,7 @@ LINES = 40
 
 def result(data: Mapping[str, Any], steps: tuple[Advice, ...]) -> Group:
     """Return a step's result (`StepResult.to_json`) for a person."""
-    parts: list[RenderableType] = [Text(), _heading(data), pairs(_facts(data))]
+    parts: list[RenderableType] = [Text(), _heading(data), pairs(_facts(data, bool(steps)))]
     if data["status"] == "completed":
         parts += [Text("result", style="dim"), Text(shown(data["result"], data["run"]))]
     if steps:
@@ -40,7 +40,7 @@ def _heading(data: Mapping[str, Any]) -> Text:
     return text
 
 
-def _facts(data: Mapping[str, Any]) -> list[tuple[str, str | Text]]:
+def _facts(data: Mapping[str, Any], advised: bool) -> list[tuple[str, str | Text]]:
     if data["status"] == "not_admitted":
         return [
             ("why", named(data["message"], data["run"])),
@@ -64,7 +64,10 @@ def _facts(data: Mapping[str, Any]) -> list[tuple[str, str | Text]]:
         ("money", f"${data['cost_usd']} in this step, ${data['total_cost_usd']} in all"),
         ("why", why(data["error"], named(data["message"], data["run"]))),
         ("at", place(where)),
-        ("way out", hint(data) if data["status"] == "stopped" and "`addendum " not in data["hint"] else ""),
+        (
+            "way out",
+            hint(data) if data["status"] == "stopped" and not (advised and "`addendum " in data["hint"]) else "",
+        ),
         ("orphans", "\n".join(data["details"].get("orphans", []))),
         ("unsaved", _unsaved(data)),
     ]
