@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from addendum.script.bounds import comprehensions, expressions, fanouts, functions, methods, statements
 from addendum.script.bounds.calls import Args, bind_params, run_body
 from addendum.script.bounds.machine import Machine, Problem, TooInvolved
-from addendum.script.bounds.state import Cost, State
+from addendum.script.bounds.state import Cost, State, peak
 from addendum.script.bounds.values import INF, TOP, Count
 from addendum.script.scope import Scope
 
@@ -67,12 +67,11 @@ def _run(machine: Machine, scope: Scope, st: State) -> Cost:
         return {}
     start = ast.Call(ast.Name("orchestrate"), [], [], lineno=node.lineno, col_offset=node.col_offset)
     params = bind_params(machine, closures[0], Args([TOP, TOP]), st)
-    failed = st.copy()
-    machine.handlers.append(failed)
     run_body(machine, closures[0], params, st, start, machine.act)
-    machine.handlers.pop()
-    failed.absorb(st)
-    return failed.cost
+    cost = st.cost
+    for end in machine.ends:
+        cost = peak(cost, end.cost)
+    return cost
 
 
 def _tables(machine: Machine, scope: Scope, cost: Cost) -> Bounds:

@@ -23,7 +23,7 @@ from addendum.script.bounds.machine import (
     unknown,
 )
 from addendum.script.bounds.state import State, plus, visit
-from addendum.script.bounds.values import BOTTOM, INF, NONE, TOP, Act, Closure, Coro, Obj, Seq, V, join
+from addendum.script.bounds.values import BOTTOM, INF, NONE, TOP, Act, Closure, Coro, Num, Obj, Seq, V, join
 
 @dataclass(slots=True)
 class Args:
@@ -176,7 +176,7 @@ def apply(machine: Machine, node: ast.Call, target: V, args: Args, st: State, *,
             if awaited:
                 value = run_body(machine, closure, params, state, node, machine.act)
             else:
-                coro = machine.coro(node, closure, machine.act, tuple((name, item) for name, item in params))
+                coro = machine.coro(node, closure, machine.act, tuple((name, plain(item)) for name, item in params))
                 state.spend(coro)
                 value = V(coros=frozenset((coro,)))
         else:
@@ -233,6 +233,10 @@ def run_body(
     act = machine.activation(machine.scope.inner[closure.node], closure.act, node, caller)
     for name, value in params:
         key = (act.key, name)
+        num = value.num
+        if num is not None and num.sym is None:
+            # Within one call a parameter is one number: `x[start:start + 5]` has at most five elements.
+            value = value._replace(num=Num(num.lo, num.hi, (-act.key, key, 1)))
         st.vars[key] = join(value, st.vars[key]) if act.reentered and key in st.vars and active else value
     level = len(machine.stack)
     before = st.cost
@@ -254,6 +258,8 @@ def run_body(
     finally:
         machine.act, machine.exits, machine.returns = saved
         machine.stack.pop()
+    if out.num is not None and out.num.sym is not None and out.num.sym[0] < 0:
+        out = plain(out)
     if level in machine.cut:
         machine.cut.discard(level)
         _unbounded_recursion(machine, closure, node, st, before)

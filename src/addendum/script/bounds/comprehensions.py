@@ -7,8 +7,8 @@ import ast
 from addendum.script.bounds.guards import decide, refine
 from addendum.script.bounds.loops import iterate, reaches
 from addendum.script.bounds.machine import EXPRESSIONS, Machine, length, plain
-from addendum.script.bounds.state import State, plus
-from addendum.script.bounds.statements import share_cost, shared_length, walk
+from addendum.script.bounds.state import State
+from addendum.script.bounds.statements import shared_length, sharing, walk
 from addendum.script.bounds.values import BOTTOM, INF, NONE, Count, Obj, V, times
 
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -77,15 +77,14 @@ def _generate(
             state.vars[place] = plain(machine.eval(node.elt, state))
 
     share = shared_length(machine, iterable, st)
-    before = st.cost
+    finish = sharing(machine, st, share)
     bound, _, back = iterate(machine, generator, st, known, enter, body)
     if at == 0:
         machine.note(machine.loops, node, bound)
     machine.note(machine.loops, generator, bound)
     if bound == INF and not back.dead and reaches(back.cost):
         machine.problem("comprehension", node, "grows" if known != INF else "unbounded")
-    elif share is not None and bound == known and not back.dead and reaches(back.cost):
-        share_cost(st, before, plus({}, back.cost), share)
+    finish(bound == known and not back.dead and reaches(back.cost), back.cost)
     each = inner[0] if inner else (0, 0)
     # A test that stops an index makes no list shorter: Python still walks the rest.
     most = times(high if bound == INF else bound, each[1])

@@ -177,23 +177,23 @@ def _holds(value: V) -> bool:
 def arithmetic(kind: type[ast.operator], a: Num, b: Num) -> Num:
     """Interval arithmetic; a constant offset keeps the symbol."""
     if kind is ast.Add:
-        lo, hi = a.lo + b.lo, a.hi + b.hi
-        if a.sym is not None and b.sym is None and b.lo != -INF and b.hi != INF:
-            return Num(_low(lo), _high(hi), a.sym, a.dlo + b.lo, a.dhi + b.hi)
-        if b.sym is not None and a.sym is None and a.lo != -INF and a.hi != INF:
-            return Num(_low(lo), _high(hi), b.sym, b.dlo + a.lo, b.dhi + a.hi)
-        return Num(_low(lo), _high(hi))
+        lo, hi = _low(a.lo + b.lo), _high(a.hi + b.hi)
+        if a.sym is not None and _offset(b):
+            return Num(lo, hi, a.sym, a.dlo + b.lo, a.dhi + b.hi)
+        if b.sym is not None and _offset(a):
+            return Num(lo, hi, b.sym, b.dlo + a.lo, b.dhi + a.hi)
+        return Num(lo, hi)
     if kind is ast.Sub:
-        lo, hi = a.lo - b.hi, a.hi - b.lo
+        lo, hi = _low(a.lo - b.hi), _high(a.hi - b.lo)
         if a.sym is not None and a.sym == b.sym:
-            return Num(max(_low(lo), a.dlo - b.dhi), min(_high(hi), a.dhi - b.dlo))
-        if a.sym is not None and b.sym is None and b.lo != -INF and b.hi != INF:
-            return Num(_low(lo), _high(hi), a.sym, a.dlo - b.hi, a.dhi - b.lo)
-        return Num(_low(lo), _high(hi))
+            return Num(max(lo, a.dlo - b.dhi), min(hi, a.dhi - b.dlo))
+        if a.sym is not None and _offset(b):
+            return Num(lo, hi, a.sym, a.dlo - b.hi, a.dhi - b.lo)
+        return Num(lo, hi)
     if kind is ast.Mult:
         ends = [_times(x, y) for x in (a.lo, a.hi) for y in (b.lo, b.hi)]
         for x, y in ((a, b), (b, a)):
-            if x.sym is not None and y.sym is None and y.lo == y.hi and 0 < y.lo < INF:
+            if x.sym is not None and y.lo == y.hi and 0 < y.lo < INF:
                 factor = int(y.lo)
                 sym = (x.sym[0], x.sym[1], x.sym[2] * factor)
                 return Num(min(ends), max(ends), sym, x.dlo * factor, x.dhi * factor)
@@ -206,6 +206,11 @@ def arithmetic(kind: type[ast.operator], a: Num, b: Num) -> Num:
     if kind is ast.Pow and a.lo >= 0 and 0 <= b.lo and b.hi <= 64 and a.hi <= 10**6:
         return Num(int(a.lo) ** int(b.lo) if a.lo else 0, max(1, int(a.hi) ** int(b.hi)))
     return Num()
+
+
+def _offset(num: Num) -> bool:
+    """Whether a number can be added to a symbol: it is the same in every iteration, or bounded without a symbol."""
+    return num.lo != -INF and num.hi != INF and (num.sym is None or num.lo == num.hi)
 
 
 def _low(x: Count) -> Count:

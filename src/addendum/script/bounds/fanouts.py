@@ -123,7 +123,9 @@ def _one_of(machine: Machine, state: State, branches: list[tuple[Coro, object, t
 def _branches(machine: Machine, node: ast.Call, st: State, width: Count, body: object) -> None:
     """Run the branches like iterations, again with what they changed unknown when there are several."""
     start_cost = st.cost
-    saved_exits, machine.exits = machine.exits, []
+    # A fan-out is a barrier: an error leaves it when all branches have ended, so no state inside is seen outside.
+    saved, machine.exits, machine.handlers = (machine.exits, machine.handlers), [], []
+    ends = len(machine.ends)
 
     def enter(state: State, uid: int) -> frozenset[int]:
         return frozenset()
@@ -142,7 +144,8 @@ def _branches(machine: Machine, node: ast.Call, st: State, width: Count, body: o
             iterate(machine, node, first, width, enter, body)  # type: ignore[arg-type]
             machine.volatile_vars, machine.volatile_refs = volatile
             st.become(first)
-    machine.exits = saved_exits
+    machine.exits, machine.handlers = saved
+    del machine.ends[ends:]
     st.cost = start_cost
 
 

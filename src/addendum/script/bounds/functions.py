@@ -194,6 +194,15 @@ def dict_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
     return machine.new(st, Obj("dict", lo, hi, plain(elem), plain(join(keys, NONE)), fields=known, site=node))
 
 
+def fromkeys(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
+    """`dict.fromkeys(names, value)`: at most as long as the names."""
+    if not args.items:
+        return NONE
+    lo, hi = length(args.items[0], st)
+    value = args.items[1] if len(args.items) > 1 else NONE
+    return machine.new(st, Obj("dict", min(lo, 1), hi, plain(value), plain(elements(args.items[0], st)), site=node))
+
+
 def reversed_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
     if not args.items:
         return NONE

@@ -50,7 +50,6 @@ class Round:
     back: State
     breaks: list[State]
     thrown: State | None
-    returns: int
 
 
 def iterate(
@@ -64,17 +63,17 @@ def iterate(
     start = st
     cover = st.copy()
     bound = known
-    mark = len(machine.returns)
+    mark = (len(machine.returns), len(machine.ends))
     searching = known == INF
     rounds = 0
     bases: dict[int, Obj] = {}
     while True:
         rounds += 1
-        del machine.returns[mark:]
+        del machine.returns[mark[0] :], machine.ends[mark[1] :]
         if searching and rounds > 1:
             machine.quiet += 1
         try:
-            run = _run(machine, cover, enter, body, mark)
+            run = _run(machine, cover, enter, body)
         finally:
             if searching and rounds > 1:
                 machine.quiet -= 1
@@ -104,7 +103,7 @@ def iterate(
     return bound, _finish(machine, start, cover, run, bound, mark), run.back
 
 
-def _run(machine: Machine, cover: State, enter: Step, body: Callable[[State], None], mark: int) -> Round:
+def _run(machine: Machine, cover: State, enter: Step, body: Callable[[State], None]) -> Round:
     """Run enter and body once, from a state that covers the start of an iteration."""
     uid = machine.fresh()
     state = cover.copy()
@@ -137,7 +136,7 @@ def _run(machine: Machine, cover: State, enter: Step, body: Callable[[State], No
     for other in exits.continues:
         state.absorb(other)
     missing, machine.missing = machine.missing, outer_missing | machine.missing
-    return Round(uid, walked, missing, head_nums, head_heap, state, exits.breaks, thrown, mark)
+    return Round(uid, walked, missing, head_nums, head_heap, state, exits.breaks, thrown)
 
 
 def _grew_while_walked(run: Round) -> bool:
@@ -484,7 +483,7 @@ def _aging(machine: Machine, cover: State, back: State) -> _Aging | None:
 
 
 def _finish(
-    machine: Machine, start: State, cover: State, run: Round, bound: Count, mark: int
+    machine: Machine, start: State, cover: State, run: Round, bound: Count, mark: tuple[int, int]
 ) -> list[State]:
     """Turn the last run's exits into states after the loop, with the cost of all iterations before them."""
     each = run.back.cost if not run.back.dead else {}
@@ -500,7 +499,9 @@ def _finish(
 
     for state in run.breaks:
         leave(state)
-    for state, _ in machine.returns[mark:]:
+    for state, _ in machine.returns[mark[0] :]:
+        leave(state)
+    for state in machine.ends[mark[1] :]:
         leave(state)
     if run.thrown is not None:
         leave(run.thrown)

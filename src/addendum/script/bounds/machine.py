@@ -82,6 +82,7 @@ class Machine:
         self.returns: list[tuple[State, V]] = []
         self.exits: list[Exits] = []
         self.handlers: list[State] = []
+        self.ends: list[State] = []
         self.stack: list[tuple[ast.AST, tuple[Any, ...]]] = []
         self.volatile_vars: frozenset[tuple[int, str]] = frozenset()
         self.volatile_refs: frozenset[int] = frozenset()
@@ -171,6 +172,9 @@ class Machine:
         key = self.place(name)
         if key is None:
             return
+        num = value.num
+        if key[0] != self.act.key and num is not None and num.sym is not None and num.sym[0] < 0:
+            value = plain(value)  # a parameter's symbol means nothing in another call
         if key in self.volatile_vars:
             value = join(join(value, TOP), st.vars.get(key, NONE))
         elif self.act.reentered and self.is_captured(name):

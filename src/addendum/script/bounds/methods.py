@@ -48,6 +48,10 @@ def method(machine: Machine, node: ast.Call, func: ast.Attribute, st: State) -> 
     if isinstance(func.value, ast.Name) and func.value.id in ("json", "math", "re") and machine.is_module(func.value):
         args = arguments(machine, node, st)
         return ANY_INT if func.value.id == "math" and name in ("ceil", "floor") else mix(args.all(), st)
+    if name == "fromkeys" and isinstance(func.value, ast.Name) and func.value.id == "dict":
+        from addendum.script.bounds.functions import fromkeys
+
+        return fromkeys(machine, node, arguments(machine, node, st), st)
     receiver = machine.eval(func.value, st)
     args = arguments(machine, node, st)
     handler = METHODS.get(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 
 from addendum.script.bounds.calls import define
 from addendum.script.bounds.expressions import combine, concatenated, item_at, positions
@@ -176,22 +177,38 @@ def for_loop(machine: Machine, node: ast.For, st: State) -> None:
         machine.block(node.body, state)
 
     share = shared_length(machine, iterable, st)
-    before = st.cost
+    run = sharing(machine, st, share)
     bound, breaks, back = iterate(machine, node, st, known, enter, body)
     close_loop(machine, node, st, bound, back, "loop", known)
-    if share is not None and bound == known and not back.dead:
-        share_cost(st, before, plus({}, back.cost), share)
+    run(bound == known and not back.dead, back.cost)
     if node.orelse and not st.dead:
         machine.block(node.orelse, st)
     for state in breaks:
         st.absorb(state)
 
 
-def share_cost(st: State, before: Cost, each: Cost, share: tuple[int, Count]) -> None:
-    """Count what a loop cost by the outer loop's total instead of by this loop's own bound, see `Seq.share`."""
+def sharing(machine: Machine, st: State, share: tuple[int, Count] | None) -> Callable[[bool, Cost], None]:
+    """Prepare for a loop over a part of a list whose parts an outer loop walks, see `Seq.share`.
+
+    What is returned is called after the loop: it counts the loop's cost by the outer loop's total instead of by
+    this loop's own bound, on the ways out by an error too.
+    """
+    if share is None:
+        return lambda applies, each: None
     loop, total = share
-    st.cost = before
-    st.shared = {**st.shared, loop: plus(st.shared.get(loop, {}), each, total)}
+    before, outer, scratch = st.cost, machine.handlers, st.copy()
+    if outer:
+        machine.handlers = [*outer, scratch]
+
+    def finish(applies: bool, each: Cost) -> None:
+        machine.handlers = outer
+        if applies:
+            st.cost = scratch.cost = before
+            st.shared = scratch.shared = {**st.shared, loop: plus(st.shared.get(loop, {}), each, total)}
+        if outer:
+            outer[-1].absorb(scratch)
+
+    return finish
 
 
 def shared_length(machine: Machine, value: V, st: State) -> tuple[int, Count] | None:
@@ -274,6 +291,8 @@ def while_loop(machine: Machine, node: ast.While, st: State) -> None:
     # The test that fails is evaluated once more.
     machine.eval(node.test, st)
     if decide(machine, node.test, st) is True:
+        if bound == INF:
+            finish(machine, st)
         st.dead = True
     refine(machine, node.test, False, st)
     if node.orelse and not st.dead:
@@ -300,9 +319,18 @@ def raised(machine: Machine, node: ast.Raise, st: State) -> None:
     for part in (node.exc, node.cause):
         if part is not None:
             machine.eval(part, st)
+    finish(machine, st)
+    st.dead = True
+
+
+def finish(machine: Machine, st: State) -> None:
+    """A run, or a `try` body, ends here by an error, or never."""
+    if st.dead:
+        return
     if machine.handlers:
         machine.handlers[-1].absorb(st)
-    st.dead = True
+    else:
+        machine.ends.append(st.copy())
 
 
 def attempt(machine: Machine, node: ast.Try, st: State) -> None:
@@ -327,8 +355,8 @@ def attempt(machine: Machine, node: ast.Try, st: State) -> None:
         ends.append(state)
     for state in ends:
         st.absorb(state)
-    if machine.handlers:
-        machine.handlers[-1].absorb(thrown)
+    if machine.handlers or any(isinstance(part, ast.Raise) for part in ast.walk(node)):
+        finish(machine, thrown)
     if node.finalbody:
         _finally(machine, node, marks)
         if not st.dead:
