@@ -199,6 +199,10 @@ class ProcessSession:
             self._wire.close()
             worker.end()
 
+    def __del__(self) -> None:
+        if getattr(self, "_worker", None) is not None:
+            self.close()  # the host forgot it: its descriptors would keep the worker waiting for ever
+
     def _begin(self, ahead: Sequence[Known]) -> dict[str, Json]:
         assert self._worker is not None
         limits = self._limits

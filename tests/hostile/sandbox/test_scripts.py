@@ -92,6 +92,8 @@ ESCAPES = {
     "awaiting a loser": "c = ctx.run(None, 'orchestrate/a.b#0', 'a.b', {})\n    await c\n    await c",
     "compiling": "exec('while True: pass')",
 }
+ENDS = {"regular expression", "nested counts", "large power", "formatting", "joining", *STACK, *FLOODS, *ESCAPES}
+"""What may come to a result: an interpreter can answer it at once, or it costs nobody anything."""
 ALL = {**COMPUTING, **MEMORY, **STACK, **FLOODS, **ESCAPES}
 
 
@@ -105,7 +107,7 @@ def test_a_hostile_script_ends_and_harms_nobody(sandbox: Sandbox, name: str) -> 
     started = time.monotonic()
     try:
         _, end = drive(sandbox, script, limits=LIMITS)
-        assert isinstance(end, Raised | Returned)
+        assert isinstance(end, Raised) or name in ENDS, end
     except SandboxError:
         pass  # typed, with a sentence: what is wanted
     assert time.monotonic() - started < SECONDS
@@ -113,18 +115,3 @@ def test_a_hostile_script_ends_and_harms_nobody(sandbox: Sandbox, name: str) -> 
         'async def orchestrate(ctx, args):\n    return await ctx.run("", "orchestrate/a.b#0", "a.b", {"x": args})\n'
     )
     assert drive(sandbox, again, 1, limits=LIMITS)[1] == Returned({"got": {"x": 1}})
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [*COMPUTING, *MEMORY])
-def test_what_computes_or_grows_without_end_is_over_a_limit(sandbox: Sandbox, name: str) -> None:
-    """It is never taken for a result, but for those that an interpreter can answer at once."""
-    script = by_hand(
-        f"async def orchestrate(ctx, args):\n    {ALL[name]}\n", "orchestrate/a.b#0", "orchestrate/parallel#0"
-    )
-    quick = {"regular expression", "nested counts", "large power", "formatting", "joining"}
-    try:
-        _, end = drive(sandbox, script, limits=LIMITS)
-    except SandboxError:
-        return
-    assert name in quick or isinstance(end, Raised), end

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 import pytest
@@ -132,3 +133,14 @@ def test_closing_ends_the_workers_that_wait() -> None:
     assert taken.process.returncode is None
     taken.end()
     assert taken.process.returncode is not None
+
+
+def test_a_session_that_is_forgotten_ends_its_worker() -> None:
+    """A host that forgets to close a session doesn't gather workers."""
+    opened = session("put(s=1, say=call); put(s=2, wait=1); get()")
+    opened.advance(None)
+    assert opened._worker is not None
+    process = opened._worker.process
+    del opened
+    gc.collect()
+    assert process.returncode is not None
