@@ -17,7 +17,7 @@ from addendum.broker import fit
 from addendum.errors import CapabilityError, UnknownOutcome
 from addendum.ports import Provider, Reply, Request
 
-CLOSING = 2.0
+CLOSING = 1.0
 """Seconds that handlers get to end when the event loop ends. One that doesn't dies with the process."""
 
 
@@ -68,7 +68,8 @@ class Dispatcher:
 
     async def _lookup(self, capability: str, key: str, timeout: float) -> Reply | None:
         try:
-            return await asyncio.wait_for(self.provider.lookup(capability, key), timeout)
+            async with asyncio.timeout(timeout):
+                return await self.provider.lookup(capability, key)
         except BaseException:  # noqa: BLE001 - a SystemExit would end the event loop
             return None
 
@@ -82,16 +83,6 @@ class Dispatcher:
         if thread is None or loop is None:
             return
         self._thread = self._loop = None
-
-        async def end() -> None:
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
-
-        try:
-            asyncio.run_coroutine_threadsafe(end(), loop).result(CLOSING)
-        except Exception:  # noqa: BLE001 - a handler that holds on, or that blocks the loop, changes nothing here
-            pass
         loop.call_soon_threadsafe(loop.stop)
         thread.join(CLOSING)
 
@@ -135,5 +126,14 @@ class Dispatcher:
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
-    loop.run_forever()
+    while True:
+        try:
+            loop.run_forever()
+            break
+        except (SystemExit, KeyboardInterrupt):
+            continue  # out of a task of a handler's own: asyncio lets these two through, and the others are under way
+    tasks = asyncio.all_tasks(loop)
+    for task in tasks:
+        task.cancel()
+    loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
     loop.close()
