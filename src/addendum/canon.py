@@ -26,6 +26,14 @@ MAX_DEPTH: Final = 64
 MAX_INT: Final = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly (RFC 7493)."""
 
+_NO_JSON: Final = 0
+_JSON: Final = 1
+_PLAIN: Final = 2
+"""JSON for which the standard library's encoder is exact."""
+_encode: Final = json.JSONEncoder(
+    ensure_ascii=False, sort_keys=True, separators=(",", ":"), check_circular=False
+).encode
+
 
 def canonical(value: object, *, max_bytes: int | None = None, max_depth: int = MAX_DEPTH) -> bytes:
     """Return the RFC 8785 canonical bytes of a JSON value.
@@ -33,13 +41,14 @@ def canonical(value: object, *, max_bytes: int | None = None, max_depth: int = M
     Raises `NotJson` for NaN and infinities, keys that aren't text, bytes, sets and other objects, integers
     beyond ±(2^53 - 1), lone surrogates, more than `max_depth` levels, and more than `max_bytes` bytes.
     """
-    plain = _check(value, "", max_depth)
-    if plain:
+    kind = _kind(value, max_depth)
+    if kind == _PLAIN:
         # Without floats, and with keys whose UTF-16 order is their code point order, the standard library's
         # encoder writes exactly RFC 8785's bytes, in C. A property test holds it against the library's.
-        text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"), check_circular=False)
-        data = text.encode("utf-8")
+        data = _encode(value).encode("utf-8")
     else:
+        if kind == _NO_JSON:
+            _explain(value, "", max_depth)
         data = rfc8785.dumps(value)  # type: ignore[arg-type]
     if max_bytes is not None and len(data) > max_bytes:
         raise NotJson(
@@ -51,55 +60,83 @@ def canonical(value: object, *, max_bytes: int | None = None, max_depth: int = M
     return data
 
 
-def _check(value: object, where: str, left: int) -> bool:
-    """Raise unless `value` is JSON; say whether the fast encoder is exact for it."""
-    if value is None or value is True or value is False:
-        return True
+def _kind(value: object, left: int) -> int:
+    """Say whether `value` is JSON of at most `left` levels, and whether the fast encoder is exact for it."""
     kind = type(value)
     if kind is str:
-        return _text(value, where)  # type: ignore[arg-type]
+        return _PLAIN if value.isascii() else _letters(value)  # type: ignore[attr-defined, arg-type]
     if kind is int:
+        return _PLAIN if -MAX_INT <= value <= MAX_INT else _NO_JSON  # type: ignore[operator]
+    if value is None or kind is bool:
+        return _PLAIN
+    if kind is float:
+        return _JSON if math.isfinite(value) else _NO_JSON  # type: ignore[arg-type]
+    if (kind is not dict and kind is not list and kind is not tuple) or left <= 0:
+        return _NO_JSON
+    least = _PLAIN
+    if kind is dict:
+        for key in value:  # type: ignore[attr-defined]
+            if type(key) is not str:
+                return _NO_JSON
+            if not key.isascii():
+                least = min(least, _letters(key, key=True))
+        value = value.values()  # type: ignore[attr-defined]
+    left -= 1
+    for item in value:  # type: ignore[attr-defined]
+        kind = type(item)
+        # The most frequent items are looked at here, without a call.
+        if not (kind is str and item.isascii()) and not (kind is int and -MAX_INT <= item <= MAX_INT):
+            least = min(least, _kind(item, left))
+    return least
+
+
+def _letters(text: str, *, key: bool = False) -> int:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return _NO_JSON
+    return _JSON if key and max(text) > "\ud7ff" else _PLAIN
+
+
+def _explain(value: object, where: str, left: int) -> None:
+    """Raise for the first part of `value` that is no JSON, with its place."""
+    kind = type(value)
+    if value is None or kind is bool:
+        return
+    if kind is str:
+        _explain_text(value, where)  # type: ignore[arg-type]
+    elif kind is int:
         if not -MAX_INT <= value <= MAX_INT:  # type: ignore[operator]
             _refuse(
-                f"the integer has {len(str(abs(value)))} digits and is beyond 2^53"
+                f"the integer has {len(str(abs(value)))} digits and is beyond 2^53"  # type: ignore[arg-type]
                 if abs(value) < 10**40  # type: ignore[arg-type,operator]
                 else "the integer is beyond 2^53",
                 where,
                 "Send it as a string.",
             )
-        return True
-    if kind is float:
-        if math.isnan(value) or math.isinf(value):  # type: ignore[arg-type]
+    elif kind is float:
+        if not math.isfinite(value):  # type: ignore[arg-type]
             _refuse(f"{value!r} is no JSON number", where, "Send null or a string.")
-        return False
-    if kind is dict or kind is list or kind is tuple:
+    elif kind is dict or kind is list or kind is tuple:
         if left <= 0:
             _refuse("it nests too deep", where[:80], f"Flatten it to {MAX_DEPTH} levels at most.")
-        plain = True
-        if kind is dict:
-            for key, item in value.items():  # type: ignore[attr-defined]
+        for key, item in value.items() if kind is dict else enumerate(value):  # type: ignore[attr-defined, arg-type]
+            if kind is dict:
                 if type(key) is not str:
                     _refuse(f"the key {key!r} is a {type(key).__name__}, not text", where, "Write str(key).")
-                plain = _text(key, where, key=True) and plain
-                if item is not None and type(item) is not bool:
-                    plain = _check(item, f"{where}/{key}", left - 1) and plain
-        else:
-            for index, item in enumerate(value):  # type: ignore[arg-type]
-                plain = _check(item, f"{where}/{index}", left - 1) and plain
-        return plain
-    _refuse(
-        f"a {kind.__name__} is no JSON value", where, "Build it from dicts, lists, text, numbers, booleans and None."
-    )
+                _explain_text(key, where)
+            _explain(item, f"{where}/{key}", left - 1)
+    else:
+        _refuse(
+            f"a {kind.__name__} is no JSON value",
+            where,
+            "Build it from dicts, lists, text, numbers, booleans and None.",
+        )
 
 
-def _text(value: str, where: str, *, key: bool = False) -> bool:
-    if value.isascii():
-        return True
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
+def _explain_text(value: str, where: str) -> None:
+    if _letters(value) == _NO_JSON:
         _refuse("the text has a lone surrogate", where, "Send text that is valid Unicode.")
-    return not key or max(value) <= "\ud7ff"
 
 
 def _refuse(what: str, where: str, hint: str) -> Never:

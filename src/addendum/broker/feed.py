@@ -27,17 +27,25 @@ class Feed:
     def chunk(self) -> tuple[Known, ...]:
         """Return the next known calls; empty at the end."""
         found: list[Known] = []
-        while self.next < len(self.records) and len(found) < CHUNK:
+        room = CHUNK_BYTES
+        while self.next < len(self.records) and len(found) < CHUNK and room > 0:
             record = self.records[self.next]
+            room -= self.journal.size(record)
+            if found and room < 0:
+                break
             self.next += 1
             assert record.identity is not None
             found.append(Known(record.identity, self.journal.outcome(record)))
+            self.journal.forget(record.seq)
         return tuple(found)
 
     def after(self, seq: int) -> tuple[Known, ...]:
-        """Return the next chunk once the script has used up what it was given before `seq`."""
-        if not self.next or self.next >= len(self.records) or seq < self.records[self.next - 1].seq:
+        """Return the next chunk once the script has used up what it was given before `seq`, without what it has by
+        now."""
+        if not self.next or seq < self.records[self.next - 1].seq:
             return ()
+        while self.next < len(self.records) and self.records[self.next].seq <= seq:
+            self.next += 1
         return self.chunk()
 
 

@@ -66,12 +66,17 @@ class Journal:
     def outcome(self, record: Record) -> Outcome:
         """Return a record's outcome, from memory or from the store."""
         seq = record.seq
-        if seq not in self._results and seq not in self._failures:
-            self._fetch(seq)
+        self._need(seq)
         failed = self._failures.get(seq)
         if failed is not None:
             return failed
         return Success(self.value(self._results[seq]))
+
+    def size(self, record: Record) -> int:
+        """Return how many bytes of JSON a record's result is, 0 for a failure."""
+        self._need(record.seq)
+        ref = self._results.get(record.seq)
+        return ref.size if ref is not None else 0
 
     def value(self, ref: Ref | None) -> Json:
         """Return the value that a reference stands for, a copy of its own each time."""
@@ -86,32 +91,40 @@ class Journal:
             raise StoreCorrupt(f"The blob {ref.blob[:12]} of run {self.run} is no JSON: {error}.") from None
         return value
 
-    def forget(self, upto: int) -> None:
-        """Drop remembered results of records up to a seq: they were handed over."""
-        self._results.pop(upto, None)
-        self._failures.pop(upto, None)
+    def forget(self, seq: int) -> None:
+        """Drop the remembered outcome of a record: it was handed over."""
+        ref = self._results.pop(seq, None)
+        self._room += _weight(ref) if ref is not None else 0
+        self._failures.pop(seq, None)
 
     def _take(self, stored: Stored) -> None:
         self.history.take(stored)
-        if stored.kind == "record":
-            size = stored.body["result"]["size"] if "result" in stored.body else 64
-            if self._room >= size:
-                self._room -= size
-                self._remember(stored)
+        if stored.kind == "record" and self._room > 0:
+            self._remember(stored)
 
     def _remember(self, stored: Stored) -> None:
         failed = entries.failure(stored.body, stored.body["identity"])
         if failed is not None:
             self._failures[stored.seq] = failed
-        else:
-            self._results[stored.seq] = entries.ref(stored.body["result"]) if "result" in stored.body else None
+            return
+        ref = entries.ref(stored.body["result"]) if "result" in stored.body else None
+        if stored.seq not in self._results:
+            self._room -= _weight(ref) if ref is not None else 0
+        self._results[stored.seq] = ref
 
-    def _fetch(self, seq: int) -> None:
+    def _need(self, seq: int) -> None:
+        if seq in self._results or seq in self._failures:
+            return
         for stored in self.store.entries(self.run, after=seq - 1, upto=seq + WINDOW):
             if stored.kind == "record":
                 self._remember(stored)
         if seq not in self._results and seq not in self._failures:
             raise StoreCorrupt(f"Entry {seq} of run {self.run} is no record any more.")
+
+
+def _weight(ref: Ref) -> int:
+    """Return about how many bytes a remembered reference takes up."""
+    return 64 if ref.blob is not None else 64 + ref.size
 
 
 def stow(data: bytes, value: Json, blobs: dict[Digest, bytes]) -> Ref:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from addendum.canon import MAX_DEPTH, Digest, canonical, sha256
 from addendum.errors import NotFound, StoreCorrupt, UsageError
 from addendum.ports import RunHeader
 from addendum.records.chain import chain
 from addendum.records.stored import ENVELOPE, Entry, Stored
+
+_DECODE: Final = json.JSONDecoder().raw_decode
 
 
 class Prepared(NamedTuple):
@@ -37,7 +39,7 @@ def prepare(entries: Iterable[Entry]) -> list[Prepared]:
     for entry in entries:
         data = canonical(dict(entry.body), max_depth=MAX_DEPTH + ENVELOPE)
         text = data.decode()
-        prepared.append(Prepared(entry.kind, text, data, json.loads(text)))
+        prepared.append(Prepared(entry.kind, text, data, _DECODE(text)[0]))
     return prepared
 
 
@@ -60,10 +62,10 @@ def unseal(row: tuple[int, str, str, str], run: str, where: str) -> Stored:
     """Read an entry back. Raises `StoreCorrupt` if its body isn't a JSON object."""
     seq, kind, link, text = row
     try:
-        body = json.loads(text)
+        body, end = _DECODE(text)
     except (ValueError, TypeError, RecursionError) as error:
         raise damaged(run, where, f"entry {seq} is no JSON ({error})") from error
-    if type(body) is not dict:
+    if type(body) is not dict or end != len(text):
         raise damaged(run, where, f"entry {seq} is no JSON object")
     return Stored(seq, kind, body, link)
 
