@@ -1,0 +1,153 @@
+"""check, rule, rehearse, step, demo and sandbox, through the real command."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from tests.e2e.conftest import Cli
+
+pytestmark = pytest.mark.slow
+
+SCENARIOS = Path(__file__).parents[1] / "cases" / "scenarios"
+UNBOUNDED = """\
+async def orchestrate(ctx, args):
+    for item in args["items"]:
+        await ctx.run("image.generate", {"prompt": item})
+"""
+FAN = """\
+async def orchestrate(ctx, args):
+    async def one(i):
+        image = await ctx.run("image.generate", {"prompt": f"shot {i}"})
+        return image["url"]
+
+    urls = await ctx.parallel([one(i) for i in range(3)])
+    try:
+        film = await ctx.run("video.compose", {"clips": urls, "music_url": None})
+    except CapabilityError as error:
+        return error.code
+    return film["url"]
+"""
+
+
+def test_a_violation_is_shown_with_its_line_a_caret_and_a_fix(cli: Cli) -> None:
+    """As ruff does: path, line, column, rule and message; then the line, and how to mend it."""
+    cli.write("bad.py", UNBOUNDED)
+    done = cli("check", "bad.py")
+    assert done.code == 3
+    first, line, caret, fix, *_ = done.out.splitlines()
+    assert re.match(r"bad\.py:2:\d+: R03 ", first)
+    assert line == '2 |     for item in args["items"]:'
+    assert caret.endswith("^")
+    assert "fix:" in fix
+    refused = cli("run", "bad.py", "--json")
+    assert (refused.code, refused.json["status"], refused.json["dispatched"]) == (3, "not_admitted", 0)
+    assert refused.json["details"]["admission"]["violations"][0]["rule"] == "R03"
+    assert "bad.py:2:" in cli("run", "bad.py").out
+
+
+def test_violations_in_the_formats_of_others(cli: Cli) -> None:
+    """JSON, SARIF and workflow commands say the same place."""
+    cli.write("bad.py", UNBOUNDED)
+    found = cli("check", "bad.py", "--json").json
+    (violation,) = [item for item in found["violations"] if item["rule"] == "R03"]
+    log = cli("check", "bad.py", "--format", "sarif").json
+    region = log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["region"]
+    assert (region["startLine"], region["startColumn"]) == (violation["line"], violation["column"])
+    assert {rule["id"] for rule in log["runs"][0]["tool"]["driver"]["rules"]} == {f"R{n:02}" for n in range(13)}
+    command = cli("check", "bad.py", "--format", "github").out
+    assert command.startswith(f"::error file=bad.py,line=2,col={violation['column']},title=R03::")
+    assert cli("check", "bad.py", "--format", "xml", "--json").error["error"] == "usage"
+
+
+def test_facts_and_rules_are_told(cli: Cli) -> None:
+    """--facts has the bounds and the worst case; `rule` has the manual."""
+    done = cli("check", cli.write("fan.py", FAN), "--facts")
+    assert done.code == 0
+    assert "costs at most  $0.11" in done.out
+    assert cli("rule", "r05").out.startswith("R05: ")
+    assert [page["rule"] for page in cli("rule", "--json").json] == [f"R{n:02}" for n in range(13)]
+    assert cli("rule", "R99", "--json").error["error"] == "not_found"
+
+
+def test_rehearse_prints_one_object_a_line_and_exits_by_verdict(cli: Cli) -> None:
+    """0 when all pass, 3 when one doesn't, 2 for a file that is no scenario, even if others pass."""
+    good = str(SCENARIOS / "01-partial-fanout-repaired-tail.yaml")
+    wrong = cli.write("wrong.yaml", Path(good).read_text("utf-8").replace("executed: 3", "executed: 4"))
+    broken = cli.write("broken.yaml", "name: x\nsteps: []\n")
+    passed = cli("rehearse", good, "--json")
+    assert passed.code == 0
+    assert set(passed.json) == {"name", "passed", "steps", "mismatches"}
+    both = cli("rehearse", good, wrong, "--json")
+    assert both.code == 3
+    verdicts = [json.loads(line)["passed"] for line in both.out.splitlines()]
+    assert verdicts == [True, False]
+    mixed = cli("rehearse", broken, good, "--json")
+    assert (mixed.code, mixed.json["passed"]) == (2, True)
+    assert mixed.error["error"] == "not_a_scenario"
+    text = cli("rehearse", wrong)
+    assert "expected  executed: 4" in text.out
+    assert "seen      executed: 3" in text.out
+    assert "0 scenarios passed, 1 failed" in text.out
+
+
+def test_rehearse_takes_folders(cli: Cli) -> None:
+    """Every scenario in a folder is played; a folder without any is a mistake."""
+    (cli.folder / "some").mkdir()
+    assert cli("rehearse", "some", "--json").code == 2
+    for name in ("07-committed-payload-literal.yaml", "15-crash-before-commit.yaml"):
+        (cli.folder / "some" / name).write_text((SCENARIOS / name).read_text("utf-8"), "utf-8")
+    assert len(cli("rehearse", "some", "--json").out.splitlines()) == 2
+
+
+def test_a_loop_of_steps_makes_the_calls_of_a_run(cli: Cli) -> None:
+    """Separate processes with K in a file make the same calls in the same order, and come to the same end."""
+    cli.write("fan.py", FAN)
+    calls: list[str] = []
+    found = cli("step", "--script", "fan.py").json
+    while found["end"] is None:
+        cli.write("k.json", json.dumps(found["k"]))
+        pending = found["pending"][0]
+        calls.append(pending["identity"])
+        result = {"url": f"mem://image/{len(calls)}"} if pending["capability"] == "image.generate" else {"url": "film"}
+        found = cli("step", "k.json", "--result", json.dumps(result)).json
+    assert found["end"] == {"status": "completed", "result": "film"}
+    direct = cli("run", "fan.py", "--json").json["run"]
+    assert [attempt["identity"] for attempt in cli("attempts", direct, "--json").json] == calls
+    cli.write("k.json", json.dumps({**found["k"], "trace": found["k"]["trace"][:3]}))
+    failed = cli("step", "k.json", "--failure", '{"code": "refused"}').json
+    assert failed["end"] == {"status": "completed", "result": "refused"}
+    wrong = cli("step", "k.json", "--call", "nowhere", "--result", "1", "--json")
+    assert (wrong.code, wrong.error["error"]) == (2, "not_found")
+
+
+def test_the_demonstration_pays_for_one_image_in_the_revision(cli: Cli) -> None:
+    """Four replayed, one paid for, none twice; its text has a plan, a bill and a certificate."""
+    done = cli("demo", "--seconds", "0", "--json")
+    assert done.code == 0
+    assert done.json["run"]["status"] == "failed"
+    assert (done.json["plan"]["rebound"], done.json["plan"]["frontier"]) == (3, 1)
+    assert (done.json["revise"]["dispatched"], done.json["revise"]["replayed"]) == (1, 4)
+    assert done.json["money"]["together"] == {"calls": 6, "cost_usd": "0.09"}
+    assert done.json["money"]["with_full_rerun"] == {"calls": 10, "cost_usd": "0.16"}
+    text = cli("demo", "--seconds", "0", "--keep", "kept")
+    assert text.code == 0
+    for line in (
+        "Plan: accepted, 4 calls replayed, 1 new call for at most $0.02",
+        "4 calls replayed, 1 paid for",
+        "verified",
+    ):
+        assert line in text.out
+    assert cli("show", "last", "--store", "kept/store.db", "--json").json["revision"] == 2
+    assert cli("demo", "--seconds", "0", "--keep", "kept").code == 0, "a folder that was kept can be used again"
+
+
+def test_sandboxes_are_listed(cli: Cli) -> None:
+    """The embedded one comes with the package; the settings say which is chosen."""
+    done = cli("sandbox", "list", "--json")
+    assert done.code == 0
+    assert done.json[0] == {"name": "monty", "available": True, "why": "", "chosen": True}
+    unknown = cli("run", "-", "--sandbox", "nowhere", "--json", stdin=FAN)
+    assert (unknown.code, unknown.error["error"], unknown.out) == (2, "config", "")
