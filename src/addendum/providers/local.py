@@ -22,19 +22,16 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
 from addendum.authority.catalog import Capability
 from addendum.canon import MAX_DEPTH
-from addendum.errors import CapabilityError, ConfigError, UnknownOutcome
+from addendum.errors import CapabilityError, ConfigError
 from addendum.ports import Provider, Reply, Request
 from addendum.providers.signature import Signature, declared, read
 from addendum.providers.threads import LoopThread, NoThread, Threads
-
-_TEXT: Final = 2000
-"""Characters of an exception's own text that are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +99,7 @@ class LocalProvider:
         self._loop.close()
 
     async def dispatch(self, request: Request) -> Reply:
-        """Do the work of one call. Raises as the table of this module says."""
+        """Do the work of one call. Raises what the handler raises; the broker makes of it what the table says."""
         handler = self._handlers.get(request.capability)
         if handler is None or handler.function is None:
             if handler is None and self.rest is not None:
@@ -114,12 +111,6 @@ class LocalProvider:
         except NoThread:
             message = "no thread was free within the time limit; nothing was done"
             raise CapabilityError("rate_limited", message, retryable=True) from None
-        except asyncio.CancelledError:
-            if _cancelling():
-                raise
-            raise UnknownOutcome(f"the handler of {request.capability} was cancelled from within") from None
-        except BaseException as error:
-            raise _failure(error) from error
 
     async def lookup(self, capability: str, key: str) -> Reply | None:
         """Ask a handler's lookup what became of an earlier dispatch; None if there is none, or it can't say."""
@@ -137,9 +128,11 @@ class LocalProvider:
         return await value if inspect.isawaitable(value) else value
 
     def _reply(self, value: Any) -> Reply:
-        if isinstance(value, Reply):
-            return Reply(self._written(value.value, 0), value.usage)
-        return Reply(self._written(value, 0))
+        reply = value if isinstance(value, Reply) else Reply(value)
+        try:
+            return Reply(self._written(reply.value, 0), reply.usage)
+        except Exception:  # noqa: BLE001 - what can't be written is refused by the broker, and its price is counted
+            return reply
 
     def _written(self, value: Any, depth: int) -> Any:
         """Write models and dataclasses as the JSON that they declare. All else stays: the broker refuses what is no
@@ -170,21 +163,3 @@ def _is_async(function: Callable[..., Any]) -> bool:
     while isinstance(function, functools.partial):
         function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
-
-
-def _cancelling() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-def _failure(error: BaseException) -> Exception:
-    """Return what a handler's exception means, in terms of the port."""
-    if isinstance(error, CapabilityError | UnknownOutcome):
-        return error
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001 - an exception that can't say what it is
-        text = ""
-    if isinstance(error, TimeoutError):
-        return UnknownOutcome(text or "the handler timed out")
-    return CapabilityError("provider_error", f"{type(error).__name__}: {text}"[:_TEXT])

@@ -51,6 +51,16 @@ class StepResult:
     details: dict[str, Any] = field(default_factory=dict)
 
     @property
+    def cost_usd(self) -> str:
+        """What this step cost, as exact decimal text in US dollars."""
+        return usd(self.cost)
+
+    @property
+    def total_cost_usd(self) -> str:
+        """What the run cost so far, as exact decimal text in US dollars."""
+        return usd(self.total_cost)
+
+    @property
     def exit_code(self) -> int:
         """The exit status of a command that ends with this."""
         if self.status == "stopped" and self.stop == "unresolved":
@@ -81,8 +91,8 @@ class StepResult:
             "frontier": self.frontier,
             "certificate": self.certificate,
             "result": self.result,
-            "cost_usd": usd(self.cost),
-            "total_cost_usd": usd(self.total_cost),
+            "cost_usd": self.cost_usd,
+            "total_cost_usd": self.total_cost_usd,
             "revision": self.revision,
             "details": self.details,
         }

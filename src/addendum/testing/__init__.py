@@ -1,1 +1,19 @@
-"""Doubles of the ports, for tests of what uses Addendum: each passes its port's suite in tests/conformance."""
+"""Doubles of the ports, for tests of what uses Addendum: each passes its port's suite in tests/conformance.
+
+| double | port |
+| --- | --- |
+| `MemoryStore` | `Store`, without a disk |
+| `ManualClock` | `Clock`, which moves when it is told to |
+| `ScriptedProvider` | `Provider`, which answers as it is told |
+| `DemoProvider`, with `DEMO_CATALOG` | `Provider` of the demo capabilities |
+"""
+
+from __future__ import annotations
+
+from addendum.providers.demo import CATALOG as DEMO_CATALOG
+from addendum.providers.demo import DemoProvider, Fault
+from addendum.testing.clock import ManualClock
+from addendum.testing.memory_store import MemoryStore
+from addendum.testing.scripted import ScriptedProvider
+
+__all__ = ["DEMO_CATALOG", "DemoProvider", "Fault", "ManualClock", "MemoryStore", "ScriptedProvider"]
