@@ -39,6 +39,8 @@ class SqlStore:
         self._database = database
         self._clock = clock
         self._leases: set[Lease] = set()
+        self._returned: set[str] = set()
+        """Tokens that were given back while the database didn't answer: whoever asks here may have the run."""
 
     def create(self, header: RunHeader) -> None:
         check_header(header)
@@ -63,7 +65,7 @@ class SqlStore:
         with self._database.transaction():
             now = process.now(self._clock)
             held = self._held(run)
-            free = held is None or leases.ended(held, here, now, gone=process.gone(held.holder, here))
+            free = held is None or held.token in self._returned or leases.ended(held, here, now, gone=process.gone(held.holder, here))
             if free:
                 self._database.write("take_lease", _lease_row(lease, here, now))
             elif held is not None and leases.idle(held, here, now) < 0:  # see leases: a clock was set back
@@ -80,8 +82,10 @@ class SqlStore:
                 raise leases.lost(lease.run, self._held(lease.run))
 
     def release(self, lease: Lease) -> None:
+        self._returned.add(lease.token)
         with self._database.transaction():
             self._database.write("drop_lease", {"run": lease.run, "token": lease.token})
+        self._returned.discard(lease.token)
         self._leases.discard(lease)
 
     def _held(self, run: str) -> Held | None:

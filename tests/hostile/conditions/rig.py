@@ -119,10 +119,8 @@ class Raw:
 
 
 class Faulty:
-    """A store that fails at the n-th time that one of `on` is called ("append", "entries", "entry" (while
-    they are read), "blob", "head", "renew",
-    "acquire", "release", "create"), and from then on while `broken`, as the backend's funnel would: nothing was written.
-    `calls` are the names of what was called."""
+    """A store that fails the n-th time that one of `on` is called, and from then on if `lasting`, as a backend's funnel
+    would: nothing was written. "entry" is each entry as it is read. `calls` are the names of what was called."""
 
     READS = ("entries", "entry", "blob", "head")
     WRITES = ("append", "acquire", "release", "renew", "create")
