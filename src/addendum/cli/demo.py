@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,14 +16,13 @@ if TYPE_CHECKING:
     from addendum.cli.progress import Progress
     from addendum.runs.context import Context
     from addendum.runs.result import StepResult
-    from addendum.runs.revise import Drawn
 
 RUN = "demo"
 
 
 def demo(
     seconds: Annotated[
-        float, typer.Option("--seconds", min=0.0, help="How long each call of the local provider takes.")
+        float, typer.Option("--seconds", metavar="S", min=0.0, help="How long each call of the local provider takes.")
     ] = 0.4,
     keep: Annotated[
         Path | None,
@@ -66,16 +64,20 @@ def _folder(keep: Path | None) -> Iterator[Path]:
         keep.mkdir(parents=True, exist_ok=True)
         yield keep
         return
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="addendum-demo-") as folder:
         yield Path(folder)
 
 
 def _play(output: Output, context: Context, progress: Progress) -> dict[str, Any]:
     """Play the episode; return everything that was seen."""
+    from addendum.cli.drive import draw
+    from addendum.cli.planfile import PlanFile
     from addendum.cli.views import demo as view
     from addendum.runs import query
     from addendum.runs.difference import difference
-    from addendum.runs.revise import plan, revise
+    from addendum.runs.revise import revise
     from addendum.runs.start import start
 
     _tell(output, view.opening(episode.FIRST))
@@ -84,8 +86,7 @@ def _play(output: Output, context: Context, progress: Progress) -> dict[str, Any
     run = first.run
     _tell(output, view.failed(first.to_json()))
 
-    drawn = plan(context, run, episode.SECOND)
-    planned = _planned(context, run, drawn)
+    drawn, planned = draw(context, PlanFile(run=run, source=episode.SECOND))
     _tell(output, view.rewritten(episode.SECOND))
     _tell(output, view.planned(planned.to_json(), query.read(context.store, run).history.records))
 
@@ -115,16 +116,6 @@ def _name(context: Context) -> str:
     """Return the run's name; a folder that was kept may have older ones."""
     names = {header.run for header in context.store.runs()}
     return next(name for name in (RUN, *(f"{RUN}-{n}" for n in range(2, len(names) + 3))) if name not in names)
-
-
-def _planned(context: Context, run: str, drawn: Drawn) -> StepResult:
-    from addendum.cli.drive import worst_case
-    from addendum.runs.query import read
-    from addendum.runs.revise import planned
-
-    result = planned(run, drawn, read(context.store, run).history.committed)
-    result.details["worst_case"] = worst_case(drawn.admission.report.facts.worst_case, context)
-    return result
 
 
 def _money(context: Context, first: StepResult, second: StepResult) -> dict[str, Any]:

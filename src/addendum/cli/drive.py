@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from addendum.cli import inputs, opening, options, planfile
+from addendum.cli import inputs, opening, options
 from addendum.cli.output import Output
 from addendum.errors import UsageError
 
 if TYPE_CHECKING:
+    from addendum.cli import planfile
     from addendum.cli.progress import Progress
     from addendum.runs.context import Context
     from addendum.runs.result import StepResult
@@ -121,6 +122,8 @@ def plan(
 
     Without SCRIPT the run's own one is planned: what would other args, or a new version of a call, cost?
     """
+    from addendum.cli import planfile
+
     output = Output(json)
     source = None if script is None else inputs.script(script)
     given = inputs.args(args, None)
@@ -131,7 +134,7 @@ def plan(
         candidate = planfile.PlanFile(
             run=name, source=source, has_args=args is not None, args=given, policy=chosen, allowances=allowed
         )
-        drawn, result = _plan(context, candidate)
+        drawn, result = draw(context, candidate)
         if out is not None:
             if drawn.plan is not None and drawn.plan.status == "planned":
                 planfile.write(out, _filled(candidate, result))
@@ -172,6 +175,7 @@ def revise(
 
     On a terminal the plan is shown and has to be confirmed; elsewhere it is applied at once, as with --yes.
     """
+    from addendum.cli import planfile
     from addendum.cli.progress import Progress
     from addendum.runs.revise import UNCHANGED
     from addendum.runs.revise import revise as apply
@@ -197,7 +201,7 @@ def revise(
             candidate = _planned_before(planfile.read(plan), candidate, name)
             at = candidate.at
         elif output.interactive and not yes:
-            drawn, found = _plan(context, candidate, name)
+            drawn, found = draw(context, candidate, name)
             if drawn.plan is None or drawn.plan.status != "planned":
                 return _finish(output, context, found, source=candidate.source, path=script or "", planned=True)
             _present(output, context, found, None, "")
@@ -220,13 +224,14 @@ def revise(
 # --- planning -----------------------------------------------------------------------------------------------------
 
 
-def _plan(context: Context, candidate: planfile.PlanFile, run: str = "") -> tuple[Drawn, StepResult]:
+def draw(context: Context, candidate: planfile.PlanFile, run: str = "") -> tuple[Drawn, StepResult]:
+    """Return the plan for a candidate, and what `addendum plan` says of it. Raises `NotFound`."""
     from addendum.runs import query
     from addendum.runs.revise import UNCHANGED, planned
-    from addendum.runs.revise import plan as draw
+    from addendum.runs.revise import plan as shadowed
 
     name = run or candidate.run
-    drawn = draw(
+    drawn = shadowed(
         context,
         name,
         candidate.source,
@@ -234,7 +239,9 @@ def _plan(context: Context, candidate: planfile.PlanFile, run: str = "") -> tupl
         policy=candidate.policy,
         allowances=candidate.allowances,
     )
-    result = planned(name, drawn, query.read(context.store, name).history.committed)
+    reading = query.read(context.store, name)
+    result = planned(name, drawn, reading.history.committed)
+    result.total_cost, result.revision = reading.cost, reading.history.revision
     if drawn.plan is not None:
         result.details["worst_case"] = worst_case(drawn.admission.report.facts.worst_case, context)
     return drawn, result

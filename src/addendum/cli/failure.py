@@ -7,6 +7,7 @@
 | 2 | usage |
 | 3 | a typed rejection |
 | 4 | undecided: waiting, unresolved, missing, busy |
+| 130 | interrupted outside of a run, or at a question |
 """
 
 from __future__ import annotations

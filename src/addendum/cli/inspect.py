@@ -124,6 +124,7 @@ def certificate(
 
     Exit code 3 when --verify or --against finds a difference.
     """
+    from addendum.authority.money import usd
     from addendum.cli.views import certificate as view
     from addendum.runs import query
 
@@ -134,7 +135,7 @@ def certificate(
         if against is not None:
             before = _certificate(against)
             found.differences.extend(query.beginning(opened, name, before["head"], before["entries"]))
-    data: dict[str, Any] = {"run": name, **found.to_json()}
+    data: dict[str, Any] = {"run": name, **found.to_json(), "cost_usd": usd(found.cost)}
     if out is not None:
         _write(out, data)
     output.value(data) if json else output.show(view.certificate(data, verify or against is not None))

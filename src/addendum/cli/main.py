@@ -30,7 +30,7 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _app() -> typer.Typer:
+def build() -> typer.Typer:
     """Build the command."""
     app = typer.Typer(
         name=PROGRAM,
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     json = "--json" in given
     try:
-        code = _app()(given, prog_name=PROGRAM, standalone_mode=False)
+        code = build()(given, prog_name=PROGRAM, standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read the output has enough. Nothing else may be written to it at exit.

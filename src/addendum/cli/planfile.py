@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from addendum import canon
+from addendum.canon import Json
+from addendum.cli import inputs
 from addendum.errors import UsageError
-
-if TYPE_CHECKING:
-    from addendum.canon import Json
-    from addendum.kernel.policy import Allowances
+from addendum.kernel.policy import Allowances, Policy
 
 FORMAT: Final = "addendum-plan/1"
 
@@ -21,11 +22,11 @@ class PlanFile:
     """`source` None is the run's own; `has_args` is whether `args` replace the run's. `plan` is `plan.to_json`."""
 
     run: str
-    source: str | None
-    has_args: bool
-    args: Json
-    policy: Mapping[str, Any]
-    allowances: Allowances
+    source: str | None = None
+    has_args: bool = False
+    args: Json = None
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    allowances: Allowances = field(default_factory=Allowances)
     plan: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -55,8 +56,6 @@ class PlanFile:
 
 def write(path: Path, found: PlanFile) -> None:
     """Write a plan. Raises `UsageError`."""
-    import json
-
     try:
         path.write_text(json.dumps(found.to_json(), ensure_ascii=False, indent=2) + "\n", "utf-8")
     except OSError as error:
@@ -65,10 +64,6 @@ def write(path: Path, found: PlanFile) -> None:
 
 def read(path: Path) -> PlanFile:
     """Read a plan. Raises `UsageError` for a file that is none."""
-    from addendum import canon
-    from addendum.cli import inputs
-    from addendum.kernel.policy import Allowances, Policy
-
     data: Any = canon.parse(inputs.read_text(str(path), "a plan"))
     try:
         if data["format"] != FORMAT:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,6 +29,8 @@ def rehearse(
 
     Exit code 0: all pass; 3: some don't; 2: a file is no scenario. With --json, one object per scenario and line.
     """
+    import tempfile
+
     from addendum import wiring
     from addendum.rehearse.scenario import load
 
