@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from addendum.gate.counterexample import ADMITTED, Counterexample, Kind
-from addendum.gate.expression import matched
 from addendum.kernel.calls import Call
 from addendum.kernel.claims import Ambiguous, Claims
 from addendum.kernel.policy import Allowances
@@ -70,7 +69,7 @@ def judge(
         if claims.fate(record) is Fate.SAME:
             (verdict.orphans if ended or claims.vacated(record) else verdict.possible).append(record)
             continue
-        place = None if ended or claims.relocation == "strict" else matched(claims, record)
+        place = None if ended or claims.relocation == "strict" else claims.expected(record)
         if place is not None:
             verdict.expected[record.seq] = place
         else:

@@ -18,14 +18,15 @@ only what they have seen so far differs.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from addendum import identity as ids
 from addendum.canon import Digest
 from addendum.identity import Identity
 from addendum.kernel.calls import Call
-from addendum.kernel.sources import Fate, Sources, capacity, entered_often
+from addendum.kernel.expression import declared, expected, reaches
+from addendum.kernel.sources import Fate, Sources, capacity, entered_often, has_place
 from addendum.records.history import Record
 
 Relocation: TypeAlias = Literal["strict", "declared", "verified"]
@@ -61,6 +62,7 @@ class Claims:
     moved_calls: dict[EqualKey, list[Record]] = field(default_factory=dict)
     _equal: dict[EqualKey, list[Record]] | None = None
     _parsed: dict[str, Identity] = field(default_factory=dict)
+    _expected: dict[int, Identity | None] = field(default_factory=dict)
 
     # --- what is seen ------------------------------------------------------------------------------------------
 
@@ -104,12 +106,12 @@ class Claims:
 
     # --- rule 2 ------------------------------------------------------------------------------------------------
 
-    def moved(self, call: Call, *, alike: bool = False) -> Record | Ambiguous | None:
+    def moved(self, call: Call, *, unlike: int = 2, here: bool = False) -> Record | Ambiguous | None:
         """Rule 2: an equal record whose own identity is vacated, or why it can't be told which (4b).
 
-        `alike`: only one whose branches and iterations are the call's. Among records of one place that one comes
-        first, a failure too: calls of one place are interchangeable, but what the script made of them stands where it
-        stood.
+        Among records of one place, one comes first whose branches and iterations are the call's, a failure too: calls
+        of one place are interchangeable, but what the script made of them stands where it stood. `unlike` says how far
+        they may be apart at most (see `_unlike`); `here`: only records of the call's own place.
         """
         if self.relocation == "strict":
             return None
@@ -118,16 +120,53 @@ class Claims:
             return None
         place = call.place
         found = [record for record in vacated if self._place(record) == place]
-        if not found:
+        if not found and not here:
             found = [r for r in vacated if not self.had(r, place) or self.fate(r) is not Fate.SAME or r.is_read]
-            results = [record for record in found if record.ok]
+            found = [record for record in found if record.is_read or self._free(record, call)]
+            results = self._nearest([record for record in found if record.ok], call)
             places = {self._place(record) for record in results}
             if len(places) > 1 and not call.is_read:
                 return Ambiguous("b", call, tuple(results))
             found = [record for record in found if not places or self._place(record) in places]
-        if alike:
-            found = [record for record in found if self._unlike(record, call) < 2]
+        found = [record for record in found if self._unlike(record, call) <= unlike]
         return min(found, key=lambda record: self._preference(record, call), default=None)
+
+    def _free(self, record: Record, call: Call) -> bool:
+        """Whether a record isn't expected at another place, where its call is still to come."""
+        if self.relocation == "declared" or record.identity is None:
+            return True
+        there = self._expectation(record, self.parts(record.identity))
+        return there is None or reaches(call.parts, there, numbers=False) or self._reached(there)
+
+    def _nearest(self, records: list[Record], call: Call) -> list[Record]:
+        """Return, of records at several places, those that came on the call's own path for longest.
+
+        A helper that is written otherwise inside moves the records of all its uses at once; each use still tells its
+        own apart. A use that is gone leaves its record over, which stops the candidate.
+        """
+        if len({self._place(record) for record in records}) < 2:
+            return records
+        shared = {record.seq: self._shared(record, call) for record in records}
+        most = max(shared.values())
+        return [record for record in records if shared[record.seq] == most]
+
+    def _shared(self, record: Record, call: Call) -> int:
+        """Count the outermost frames that a record and a call have in common, numbers included."""
+        if record.identity is None:
+            return 0
+        old, new = self.parts(record.identity), call.parts
+        places = [self.sources.renamed(record.revision, position) for position in old.positions]
+        count = 0
+        for there, here in zip(old.path, new.path, strict=False):
+            if replace(there, position=places[count]) != here:
+                break
+            if self.sources.fate(record.revision, there.position) is Fate.CHANGED:
+                # A fan-out with other branches: only a branch of the same function is the same one.
+                following = new.positions[count + 1]
+                if there.kind != "branch" or places[count + 1].partition("/")[0] != following.partition("/")[0]:
+                    break
+            count += 1
+        return count
 
     def _preference(self, record: Record, call: Call) -> tuple[int, int, int, int]:
         unlike = self._unlike(record, call)
@@ -166,7 +205,7 @@ class Claims:
         place = call.place
         moved = self.moved_calls.get(call.call, ())
         rest = [record for record in moved if record.ok and not self.had(record, place)]
-        rest = [record for record in rest if not self._roomy(record, call)]
+        rest = [record for record in rest if not self._roomy(record, call) and not self._renamed(record, place)]
         return Ambiguous("d", call, tuple(rest)) if rest else None
 
     def _roomy(self, record: Record, call: Call) -> bool:
@@ -214,6 +253,25 @@ class Claims:
         if self.fate(record) is not Fate.SAME:
             return True
         return self._beyond(self.parts(record.identity))
+
+    def expected(self, record: Record) -> str | None:
+        """Where a record's call is still to come although its own identity is vacated (rule 3), None if unknown."""
+        identity = self.parts(record.identity or record.origin)
+        if self.relocation == "declared":
+            return declared(self.sources, self.moves, identity.place)
+        there = self._expectation(record, identity)
+        # What was made already isn't still to come: another record, or another payload, stands there.
+        return None if there is None or self._reached(there) else str(there)
+
+    def _expectation(self, record: Record, identity: Identity) -> Identity | None:
+        if record.seq not in self._expected:
+            self._expected[record.seq] = expected(self.sources, record.revision, identity)
+        return self._expected[record.seq]
+
+    def _reached(self, there: Identity) -> bool:
+        return str(there) in self.made or any(
+            reaches(self.parts(at), there) for at in self.made if at.endswith(str(there.site))
+        )
 
     def had(self, record: Record, place: str) -> bool:
         """Whether the source of a record's own commit had a place."""
@@ -265,6 +323,14 @@ class Claims:
             return True
         old = self.parts(record.identity or record.origin).place
         return self.moves.get(old) == call.place
+
+    def _renamed(self, record: Record, place: str) -> bool:
+        """Whether a record's source had a place under the names of functions that the record's own move shows."""
+        old, new = self.parts(record.origin).positions, self.claimed[record.seq].parts.positions
+        if len(old) != len(new):
+            return False
+        names = {n.partition("/")[0]: o.partition("/")[0] for o, n in zip(old, new, strict=True)}
+        return has_place(self.sources.program(record.source), place, names)
 
     def equal(self, call: Call) -> list[Record]:
         """Return every record that is equal to a call, claimed or not."""

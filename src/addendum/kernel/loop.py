@@ -20,7 +20,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from addendum import canon
 from addendum.errors import NotJson, StopKind
@@ -116,6 +116,11 @@ Result: TypeAlias = Finished | Halted | Suspended | Astray
 Reply: TypeAlias = "Turn | Sequence[Record] | Halt | Held | None"
 
 
+LATE: Final = tuple((here, unlike) for here in (True, False) for unlike in (0, 1, 2))
+EARLY: Final = ((True, 0), (False, 0))
+"""The passes of a matching: only records of a call's own place or all, and how unlike branches may be."""
+
+
 @dataclass(slots=True)
 class Loop:
     """One execution of a script over a prefix. `notice` is told what the script said and what was handed over."""
@@ -135,6 +140,7 @@ class Loop:
     _fresh: dict[int, Call] = field(default_factory=dict)
     _issuing: dict[int, Call] = field(default_factory=dict)
     """Calls of this turn that have no record of their own."""
+    _lost: list[Call] = field(default_factory=list)
     _new: set[int] = field(default_factory=set)
     _waiting: dict[str, Call] = field(default_factory=dict)
 
@@ -146,7 +152,7 @@ class Loop:
             astray = self._ingest(turn)
             if astray is not None:
                 return astray
-            claims = self._match(tuple(self._issuing), early=True)
+            claims = (*self._match_lost(), *self._match(tuple(self._issuing), early=True))
             self._issuing.clear()
             if claims:
                 yield Bind(claims)
@@ -254,27 +260,37 @@ class Loop:
         return record
 
     def _match(self, numbers: Sequence[int], *, early: bool = False) -> tuple[tuple[Call, Record], ...]:
-        """Let calls that have no record of their own claim a vacated one (rule 2).
+        """Let calls that have no record of their own claim a vacated one (rule 2), like places and branches first.
 
         `early`, right when they are made, so that results are handed over in the order of their sequence numbers: only
-        those for which nothing can be learned any more. The others when nothing else is ready.
+        where branches and iterations are the same and nothing can be learned any more. The others when nothing else is
+        ready.
         """
         found: list[tuple[Call, Record]] = []
-        for alike in (True, False):
+        for here, unlike in EARLY if early else LATE:
             for number in numbers:
-                call = self._unmatched.get(number) or self._issuing.get(number)
+                call = self._unmatched.get(number)
                 if call is None or (early and self.claims.reachable(call) is not None):
                     continue
-                record = self.claims.moved(call, alike=alike)
+                record = self.claims.moved(call, unlike=unlike, here=here)
                 if record is None or isinstance(record, Ambiguous):
                     continue
                 self.claims.take(call, record)
                 found.append((call, record))
+                del self._unmatched[number]
                 self._fresh.pop(number, None)
-                self._issuing.pop(number, None)
-                # A race's loser has its record like any other call, but it is handed over to nobody.
-                if self._unmatched.pop(number, None) is not None:
-                    heapq.heappush(self._ready, (record.seq, number, record))
+                heapq.heappush(self._ready, (record.seq, number, record))
+        return tuple(found)
+
+    def _match_lost(self) -> tuple[tuple[Call, Record], ...]:
+        """Let the calls of a race's losers have the records of their place: they are handed over to nobody."""
+        found: list[tuple[Call, Record]] = []
+        for call in self._lost:
+            record = self.claims.moved(call, here=True)
+            if isinstance(record, Record):
+                self.claims.take(call, record)
+                found.append((call, record))
+        self._lost.clear()
         return tuple(found)
 
     def _arrive(self, records: Sequence[Record]) -> None:
@@ -325,8 +341,9 @@ class Loop:
             self._waiting.pop(self.pending.pop(number).identity, None)
             self._fresh.pop(number, None)
             call = self._unmatched.pop(number, None)
+            self._issuing.pop(number, None)
             if call is not None:
-                self._issuing[number] = call
+                self._lost.append(call)
         gone = set(lost)
         if gone:
             self._ready = [entry for entry in self._ready if entry[1] not in gone]

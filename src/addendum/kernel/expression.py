@@ -1,0 +1,74 @@
+"""Expression-matched (DESIGN section 5, rule 3): new work stands before a record, so the shadow can't reach it.
+
+The record's call is expected at the only position of the candidate, in the same function, that has the fingerprint of
+the position that moved. It is a promise, not a proof: the digest is checked before anything is served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from addendum import identity as ids
+from addendum.identity import Identity
+from addendum.kernel.sources import Fate, Sources
+
+
+def expected(sources: Sources, revision: int, identity: Identity) -> Identity | None:
+    """Return the identity at which a record's call is expected in the candidate, None if that can't be told.
+
+    `identity` is the record's, in the terms of the source of `revision`. The call's own may have more frames.
+    """
+    old = sources.program(revision)
+    found: list[str] = []
+    for position in identity.positions:
+        if sources.fate(revision, position) is Fate.SAME:
+            found.append(position)
+            continue
+        before = old.positions.get(position)
+        if before is None or before.fingerprint is None:
+            return None
+        function = sources.renamed(revision, before.function + "/").rstrip("/")
+        twins = [
+            other.text
+            for other in sources.with_fingerprint(before.fingerprint)
+            if other.kind == before.kind and other.function == function and other.capability == before.capability
+        ]
+        # One that the old source had as well is another call's.
+        if len(twins) != 1 or sources.fate(revision, twins[0]) is Fate.SAME:
+            return None
+        found.append(twins[0])
+    frames = [replace(frame, position=at) for frame, at in zip((*identity.path, identity.site), found, strict=True)]
+    return Identity(tuple(frames[:-1]), frames[-1])
+
+
+def reaches(call: Identity, expected: Identity, *, numbers: bool = True) -> bool:
+    """Whether a call is where another is expected: the same positions and numbers, with frames in between or not.
+
+    A loop around others takes their position, so of loops only the iterations are compared. Without `numbers`: whether
+    it is in the same place.
+    """
+    if call.site.position != expected.site.position:
+        return False
+    if not numbers:
+        return _within(_calls(call, False), _calls(expected, False))
+    loops = [frame.branch for frame in expected.path if frame.kind == "loop"]
+    mine = [frame.branch for frame in call.path if frame.kind == "loop"]
+    return call.site == expected.site and _within(_calls(call, True), _calls(expected, True)) and _within(mine, loops)
+
+
+def _calls(identity: Identity, numbers: bool) -> list[object]:
+    return [frame if numbers else frame.position for frame in identity.path if frame.kind != "loop"]
+
+
+def _within(many: Sequence[object], few: Sequence[object]) -> bool:
+    rest = iter(many)
+    return all(item in rest for item in few)
+
+
+def declared(sources: Sources, moves: dict[str, str], place: str) -> str | None:
+    """Return the place to which the revision says that a place was moved, if the candidate has it."""
+    new = moves.get(place)
+    if new is None or any(sources.at(position) is None for position in new.split(ids.JOIN)):
+        return None
+    return new
