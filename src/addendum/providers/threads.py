@@ -37,11 +37,14 @@ class _Job:
     raised: BaseException | None = None
 
     def run(self) -> None:
-        """Run the call, and wake the one who waits."""
+        """Run the call."""
         try:
             self.value = self.call()
         except BaseException as error:  # noqa: BLE001 - a handler's SystemExit is its call's failure, not ours
             self.raised = error
+
+    def wake(self) -> None:
+        """Wake the one who waits."""
         try:
             self.loop.call_soon_threadsafe(self._wake)
         except RuntimeError:
@@ -99,9 +102,14 @@ class Threads:
             return False
 
     def _work(self) -> None:
+        job: _Job | None = None
         while True:
             with self._changed:
                 self._idle += 1
+            if job is not None:
+                job.wake()  # after it counts as idle, so that the next call finds it
+                job = None  # what it returned isn't kept by a thread without work
+            with self._changed:
                 self._changed.wait_for(lambda: self._waiting, self.idle_seconds)
                 self._idle -= 1
                 if not self._waiting:
@@ -109,7 +117,6 @@ class Threads:
                     return
                 job = self._waiting.popleft()
             job.run()
-            del job  # what it returned isn't kept by a thread without work
 
 
 class LoopThread:
