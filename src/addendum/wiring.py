@@ -16,6 +16,7 @@ from addendum.errors import ConfigError
 from addendum.ports import Provider, Sandbox, Store
 from addendum.providers import demo
 from addendum.providers.local import LocalProvider
+from addendum.records.history import fold
 from addendum.rehearse.runner import Played, Player
 from addendum.rehearse.scenario import Scenario
 from addendum.runs.context import Context
@@ -101,6 +102,14 @@ def open_context(
     if observer is not None:
         context.observer = observer
     return context
+
+
+def recall(context: Context, run: str) -> None:
+    """Let the demo provider count on where earlier processes left a run. It is local and has no memory; without this a
+    second process would make `mem://image/1` again, and a new image would look like the old one."""
+    if isinstance(context.provider, demo.DemoProvider):
+        history = fold(context.store.entries(run))
+        context.provider.count.update({name: totals.calls for name, totals in history.totals.items()})
 
 
 def rehearsal_context(folder: Path, provider: demo.DemoProvider) -> Context:

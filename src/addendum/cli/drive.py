@@ -76,6 +76,7 @@ def resume(
     json: options.Json = False,
 ) -> int:
     """Go on with a run, with its own script: what is committed is replayed, what failed is tried again."""
+    from addendum import wiring
     from addendum.cli.progress import Progress
     from addendum.runs.revise import revise as apply
     from addendum.runs.start import resume as go_on
@@ -87,6 +88,7 @@ def resume(
     progress = Progress(None if json else output.err)
     with opening.context(opening.settings(store=store, sandbox=sandbox, provider=provider), progress) as context:
         name = opening.resolve(context.store, run)
+        wiring.recall(context, name)
         with _driven(progress) as stop:
             if args is None:
                 result = go_on(context, name, policy=chosen, allowances=allowed, stop=stop)
@@ -175,6 +177,7 @@ def revise(
 
     On a terminal the plan is shown and has to be confirmed; elsewhere it is applied at once, as with --yes.
     """
+    from addendum import wiring
     from addendum.cli import planfile
     from addendum.cli.progress import Progress
     from addendum.runs.revise import UNCHANGED
@@ -207,6 +210,7 @@ def revise(
             _present(output, context, found, None, "")
             typer.confirm("Apply this plan?", abort=True, err=True)
             at = drawn.plan.at
+        wiring.recall(context, name)
         with _driven(progress) as stop:
             result = apply(
                 context,

@@ -100,7 +100,12 @@ def _summary(data: Mapping[str, Any], worst: str) -> RenderableType:
     return pairs(
         [
             ("saved", f"${data['saved_usd']}, paid before for what is replayed" if data["replayed"] else ""),
-            ("price", f"at most ${data['price_usd']} as far as the shadow reaches" if data["frontier"] else ""),
+            (
+                "price",
+                f"at most ${data['price_usd']} as far as the shadow reaches"
+                if data["frontier"] and data["status"] == "planned"
+                else "",
+            ),
             ("worst case", worst),
             ("limits", "\n".join(left)),
             ("why", data["message"] or "" if data["stop"] else ""),

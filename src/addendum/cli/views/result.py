@@ -30,8 +30,10 @@ def result(data: Mapping[str, Any], steps: tuple[Advice, ...]) -> Group:
 
 
 def _heading(data: Mapping[str, Any]) -> Text:
+    if not data["run"]:
+        return Text("The script is not admitted, and no run was made.", style="red")
     text = Text("Run ")
-    text.append(data["run"] or "(none)", style="bold")
+    text.append(data["run"], style="bold")
     text.append(": ")
     text.append_text(state(data["status"]))
     for key in ("stop", "error"):
@@ -45,7 +47,7 @@ def _facts(data: Mapping[str, Any], advised: bool) -> list[tuple[str, str | Text
         return [
             ("why", named(data["message"], data["run"])),
             ("way out", hint(data)),
-            ("", "Nothing was sent or changed."),
+            ("", "Nothing was sent or changed." if data["run"] else ""),
         ]
     sent = f"{data['dispatched']} sent, {data['executed']} succeeded, {data['replayed']} replayed"
     more = [
