@@ -130,6 +130,21 @@ def row(folder: Path, repair: str, policy: str, sandbox: Sandbox) -> Row:
     args = json.loads((folder / "args.json").read_text("utf-8"))
     source = (folder / "original.py").read_text("utf-8")
     first = answered(context, start(context, source, args, run="run"))
+    if first.status == "not_admitted":
+        return Row(
+            f"{folder.name}/{repair}",
+            policy,
+            "not admitted",
+            "not_admitted",
+            None,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            tuple(reasons(first)),
+        )
     candidate = (folder / f"{repair}.py").read_text("utf-8")
     drawn = plan(context, "run", candidate, policy={"relocation": policy})
     result = answered(context, revise(context, "run", candidate, policy={"relocation": policy}))

@@ -115,7 +115,7 @@ def damaged(run: str, where: str, what: str) -> StoreCorrupt:
 def unknown(run: str, where: str) -> NotFound:
     """Return the error for a run that isn't in the store."""
     return NotFound(
-        f"There is no run {run!r} in the store {where}.", hint="`addendum list` shows the runs.", run=run, store=where
+        f"There is no run {run!r} in the store {where}.", hint="`addendum runs` shows the runs.", run=run, store=where
     )
 
 
