@@ -20,7 +20,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
@@ -204,6 +204,8 @@ class App:
             self._settings.sandbox if sandbox is None or isinstance(sandbox, str) else sandbox,
             self._local.close,
         )
+        self._keeps: App | None = None
+        """Of a view: the App whose parts it uses. They are closed when that one is collected."""
         self._end = weakref.finalize(self, self._parts.close)
 
     # --- capabilities ------------------------------------------------------------------------------------------
@@ -370,13 +372,15 @@ class App:
             stop,
         )
 
-    def events(self, method: Callable[P, StepResult], *args: P.args, **kwargs: P.kwargs) -> Iterator[Event]:
+    def events(
+        self, method: Callable[P, StepResult], *args: P.args, **kwargs: P.kwargs
+    ) -> Generator[Event, None, None]:
         """Call `run`, `resume` or `revise`, and yield what happens while it goes on; the last event has the result.
 
         `for event in app.events(app.run, source, {"brief": "…"})`. It starts with the first step of the iteration, and
         raises what the method raises; an iteration that is left asks for a clean end and waits for it."""
         found = driven.events(self._watched(method, args, kwargs, None), finished)
-        return cast("Iterator[Event]", found)
+        return cast("Generator[Event, None, None]", found)
 
     @property
     def aio(self) -> Aio:
@@ -475,7 +479,7 @@ class App:
         self, method: Callable[..., StepResult], args: Any, kwargs: Any, loop: asyncio.AbstractEventLoop | None
     ) -> Callable[[Callable[[Mapping[str, Any]], None]], Driven[StepResult]]:
         """Return what starts one of the driving methods with an observer."""
-        function = getattr(method, "__func__", None)
+        function: Callable[..., StepResult] = getattr(method, "__func__", method)
         if getattr(method, "__self__", None) is not self or function not in (App.run, App.resume, App.revise):
             raise UsageError(
                 f"{method!r} has no events.", hint="Pass app.run, app.resume or app.revise, and what it takes."
@@ -493,17 +497,17 @@ class App:
     ) -> App:
         """Return this App as it is for one call: handlers on another loop, one more observer."""
         view = copy.copy(self)
-        view._end = functools.partial(_keep, self)  # type: ignore[assignment]
-        view._loop = loop or self._loop
-        mine = self._observer
-        if see is not None:
+        view._keeps, view._loop = self, loop or self._loop
+        if see is None:
+            return view
+        seen, mine = see, self._observer
 
-            def both(event: Mapping[str, Json]) -> None:
-                see(event)
-                if mine is not None:
-                    mine(event)
+        def both(event: Mapping[str, Json]) -> None:
+            seen(event)
+            if mine is not None:
+                mine(event)
 
-            view._observer = both
+        view._observer = both
         return view
 
 
@@ -527,10 +531,10 @@ class Aio:
         self.runs = _awaited(app, App.runs)
         self.certificate = _awaited(app, App.certificate)
 
-    def events(self, method: Callable[P, StepResult], *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[Event]:
+    def events(self, method: Callable[P, StepResult], *args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[Event, None]:
         """As `App.events`, for `async for`; `method` is the App's: `app.aio.events(app.run, source)`."""
         start = self._app._watched(method, args, kwargs, asyncio.get_running_loop())
-        return cast("AsyncIterator[Event]", driven.events_ahead(start, finished))
+        return cast("AsyncGenerator[Event, None]", driven.events_ahead(start, finished))
 
 
 def _awaited(
@@ -546,7 +550,3 @@ def _awaited(
         return await Driven(lambda: method(view, *args, **kwargs), stop).ended()
 
     return call
-
-
-def _keep(app: App) -> None:
-    """Let a view keep its App alive: parts are closed when that one is collected."""

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 import addendum
 from addendum import App, CapabilityError, ConfigError, Request, UnknownOutcome, UsageError, reply
-from addendum.errors import NotFound, Rejected
+from addendum.errors import NotFound, Rejected, RunBusy
 from addendum.ports import Limits, Reply, Sandbox, Usage
 from addendum.sandbox.embedded import EmbeddedSandbox
 from addendum.testing import DEMO_CATALOG, DemoProvider, ManualClock, MemoryStore, ScriptedProvider
@@ -711,6 +711,49 @@ def test_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         app.runs()
 
 
+def test_several_threads(sandbox: Sandbox, tmp_path: Path) -> None:
+    """Several threads drive runs of one App at the same time; one run is driven by one of them."""
+    together = threading.Barrier(4, timeout=20)
+    with App(store=tmp_path / "s.db", sandbox=sandbox) as app:
+
+        @app.capability("work.do", effect="paid")
+        def work(n: int) -> int:
+            together.wait()
+            return n
+
+        results: dict[int, Any] = {}
+
+        def drive(n: int) -> None:
+            results[n] = app.run(ONE, {"n": n}, run=f"run-{n}").result
+
+        threads = [threading.Thread(target=drive, args=(n,)) for n in range(3)]
+        for thread in threads:
+            thread.start()
+        events = app.events(app.run, ONE, {"n": 3}, run="run-3")
+        next(events)
+        with pytest.raises(RunBusy):
+            app.resume("run-3")
+        assert next(iter(list(events)[-1:]))["event"] == "result"
+        for thread in threads:
+            thread.join()
+        assert results == {0: 0, 1: 1, 2: 2}
+        assert {summary.status for summary in app.runs()} == {"completed"}
+
+
+def test_run_within_a_handler(app: App) -> None:
+    """A handler may run a script itself."""
+
+    @app.capability("work.do", effect="read")
+    def work() -> Any:
+        return app.run(ONE.replace("work.do", "work.other")).result
+
+    @app.capability("work.other", effect="read")
+    async def other() -> str:
+        return "inner"
+
+    assert app.run(ONE).result == "inner"
+
+
 # --- waiting ------------------------------------------------------------------------------------------------------
 
 
@@ -764,7 +807,7 @@ def test_leaving_the_events(app: App) -> None:
     run = next(events)["run"]
     entered.wait(10)
     threading.Timer(0, release.set).start()
-    events.close()  # type: ignore[attr-defined]
+    events.close()
     view = app.show(run)
     assert view.summary.committed == 1
     assert view.summary.status == "stopped"

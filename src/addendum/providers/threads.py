@@ -19,6 +19,8 @@ MOST: Final = 256
 """Handlers that block at the same time; a call beyond them waits for a thread."""
 IDLE_SECONDS: Final = 10.0
 """How long a thread without work stays."""
+CLOSING: Final = 2.0
+"""Seconds that handlers get to end when the event loop ends. One that doesn't dies with the process."""
 
 
 class NoThread(Exception):
@@ -147,7 +149,7 @@ class LoopThread:
         if loop is None or thread is None or thread is threading.current_thread():
             return
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(5)
+        thread.join(CLOSING)
 
 
 def _serve(loop: asyncio.AbstractEventLoop, ends: threading.Event) -> None:
@@ -161,5 +163,5 @@ def _serve(loop: asyncio.AbstractEventLoop, ends: threading.Event) -> None:
     for task in tasks:
         task.cancel()
     if tasks:
-        loop.run_until_complete(asyncio.wait(tasks, timeout=2))
+        loop.run_until_complete(asyncio.wait(tasks, timeout=CLOSING / 2))
     loop.close()

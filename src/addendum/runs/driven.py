@@ -11,7 +11,7 @@ import asyncio
 import contextvars
 import queue
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from concurrent.futures import Future
 from typing import Any, Final, Generic, TypeVar
 
@@ -91,7 +91,9 @@ class Driven(Generic[T]):
         return done
 
 
-def events(start: Callable[[Callable[[Seen], None]], Driven[T]], last: Callable[[T], Seen]) -> Iterator[Seen]:
+def events(
+    start: Callable[[Callable[[Seen], None]], Driven[T]], last: Callable[[T], Seen]
+) -> Generator[Seen, None, None]:
     """Start a drive with an observer, and yield what it sees; at last what `last` makes of the result.
 
     What the drive raises is raised behind the events. An iteration that is left asks for a clean end and waits for it.
@@ -110,7 +112,7 @@ def events(start: Callable[[Callable[[Seen], None]], Driven[T]], last: Callable[
 
 async def events_ahead(
     start: Callable[[Callable[[Seen], None]], Driven[T]], last: Callable[[T], Seen]
-) -> AsyncIterator[Seen]:
+) -> AsyncGenerator[Seen, None]:
     """As `events`, for `async for`."""
     loop = asyncio.get_running_loop()
     seen: asyncio.Queue[Seen | None] = asyncio.Queue()
