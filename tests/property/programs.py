@@ -8,12 +8,14 @@ a script under plain CPython with a ctx that only counts.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 LIMIT = 4000
+MAX_LINES = 50_000
 
 
 class TooMany(BaseException):
@@ -83,10 +85,24 @@ def count(source: str, args: Any, seed: int, failing: float = 0.0) -> Counter[st
     space: dict[str, Any] = {"CapabilityError": CapabilityError}
     exec(compile(source, "<script>", "exec"), space)
     ctx = CountingContext(Random(seed), failing)
+    left = [MAX_LINES]
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        if frame.f_code.co_filename != "<script>":
+            return None
+        left[0] -= 1
+        if left[0] < 0:
+            raise TooMany
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
     try:
         asyncio.run(space["orchestrate"](ctx, args))
     except (Exception, TooMany):
         pass
+    finally:
+        sys.settrace(before)
     return ctx.calls
 
 

@@ -376,7 +376,25 @@ def sliced(machine: Machine, node: ast.AST, value: V, part: ast.Slice, st: State
     share = _share(machine, hi, start, stop)
     if value.seq is not None and not value.top and not value.refs:
         return V(seq=Seq(least, most, elem, None, frozenset(), share))
-    return machine.new(st, Obj("list", least, most, plain(elem), site=node, share=share))
+    rest = _rest(machine, node, part, start, stop, st)
+    return machine.new(st, Obj("list", least, most, plain(elem), site=node, share=share, rest=rest))
+
+
+def _rest(
+    machine: Machine, node: ast.AST, part: ast.Slice, start: Num | None, stop: Num | None, st: State
+) -> tuple[int, tuple[int, str], int] | None:
+    """For `xs[k:]` with k from 1 on, where xs is still what it was when the iteration began: what is left of it."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Name) or not machine.active:
+        return None
+    if start is None or start.lo < 1 or start.lo == INF or stop is not None or part.step is not None:
+        return None
+    key = machine.place(node.value)
+    loop = machine.active[-1]
+    if key is None or machine.begins.get(loop, {}).get(key) is not st.vars.get(key):
+        return None
+    if any(st.heap[ref].ghi > 0 for ref in st.vars[key].refs):
+        return None
+    return loop, key, int(start.lo)
 
 
 def _is_none(node: ast.expr | None) -> bool:

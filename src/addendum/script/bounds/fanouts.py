@@ -78,7 +78,7 @@ def _parallel(machine: Machine, node: ast.Call, source: V, errors: bool, race: b
     coros = _coros(source, st)
     counts = [st.cost.get(coro) for coro in coros]
     costs: dict[Coro, Cost] = {}
-    places = {coro: (-2, f"<branch {at}>") for at, coro in enumerate(coros)}
+    places = {coro: (-2, f"<branch {at} of {_where(node)}>") for at, coro in enumerate(coros)}
 
     def branch(coro: Coro, state: State) -> V:
         return await_value(machine, run_coro(machine, coro, state), state) if coro.closure is None else run_coro(
@@ -98,6 +98,10 @@ def _parallel(machine: Machine, node: ast.Call, source: V, errors: bool, race: b
 def _coros(source: V, st: State) -> list[Coro]:
     inner = elements(source, st)
     return sorted(inner.coros, key=lambda coro: (coro.node.lineno, coro.node.col_offset, coro.act.key, id(coro)))
+
+
+def _where(node: ast.Call) -> str:
+    return f"{node.lineno}:{node.col_offset}"
 
 
 def _note_width(machine: Machine, node: ast.Call, width: Count) -> None:
@@ -138,6 +142,8 @@ def _branches(machine: Machine, node: ast.Call, st: State, width: Count, body: o
         if changed or grown:
             volatile = machine.volatile_vars, machine.volatile_refs
             machine.volatile_vars, machine.volatile_refs = volatile[0] | changed, volatile[1] | grown
+            for ref, obj in st.heap.items():
+                first.heap.setdefault(ref, obj)
             for key in changed:
                 value = join(join(first.vars[key], st.vars[key]), TOP)
                 first.vars[key] = value._replace(num=Num()) if value.num is not None else value
@@ -233,7 +239,7 @@ def _pipeline(machine: Machine, node: ast.Call, params: tuple[tuple[str, V], ...
     item = elements(source, st)
     index = integer(0, max(0, width - 1))
     costs: list[Cost] = [{}]
-    place = (-2, "<pipeline>")
+    place = (-2, f"<pipeline {_where(node)}>")
 
     def body(state: State) -> None:
         one = state.copy()
@@ -283,13 +289,13 @@ def _dag(machine: Machine, node: ast.Call, source: V, errors: bool, st: State) -
                 results[name] = join(done[name], results.get(name, BOTTOM))
             waiting = [entry for entry in waiting if entry[0] not in done]
         for name, value in done.items():
-            one.vars[(-2, f"<dag {name!r}>")] = value
+            one.vars[(-2, f"<dag {_where(node)} {name!r}>")] = value
         one.cost = {}
         state.absorb(one)
 
     _branches(machine, node, st, 2 if width > 1 else width, body)
     for name in list(results):
-        results[name] = st.vars.pop((-2, f"<dag {name!r}>"), results[name])
+        results[name] = st.vars.pop((-2, f"<dag {_where(node)} {name!r}>"), results[name])
     for name, cost in costs.items():
         st.charge(cost, 1 if fields is not None else width)
     every = BOTTOM

@@ -206,6 +206,8 @@ def _limit(machine: Machine, node: ast.expr, op: type[ast.cmpop], other: Num, st
             low, high = length(machine.load(sized, st), st)
             lo = low + 1 if low == other.lo else -INF
             hi = high - 1 if high == other.lo else INF
+            if low <= other.lo < high:
+                lo, hi = _assume_length(machine, sized, other.lo, st) if lo == -INF else (lo, hi)
         _narrow_length(machine, sized, lo, hi, st)
 
 
@@ -227,12 +229,53 @@ def _narrow(
             return
         lo = num.lo + 1 if num.lo == other.lo else -INF
         hi = num.hi - 1 if num.hi == other.lo else INF
+        if num.lo < other.lo < num.hi:
+            lo, hi = _assume_number(machine, key, num, other.lo)
     low, high = max(num.lo, lo), min(num.hi, hi)
     if low > high:
         if not value.misc:
             st.dead = True
         return
     st.vars[key] = value._replace(num=num._replace(lo=low, hi=high))
+
+
+def _assume_number(machine: Machine, key: tuple[int, str], num: Num, other: float) -> tuple[float, float]:
+    """Take `n != c` for `n < c` if the counter starts below c (or for `n > c` above it); see `_assumed_rightly`.
+
+    A counter that moves by single steps meets c before it passes it. Whether this one does shows at the end of the
+    iteration; if not, the loop is analysed again without the assumption.
+    """
+    loop = machine.active[-1] if machine.active else 0
+    start = machine.starts.get(loop)
+    if start is None or num.sym != (loop, key, 1) or num.dlo != num.dhi:
+        return -INF, INF
+    first = start.vars.get(key)
+    if first is None or first.num is None or first.top or first.misc:
+        return -INF, INF
+    if first.num.hi + num.dlo <= other:
+        machine.assumed.setdefault(loop, []).append((key, True))
+        return -INF, other - 1
+    if first.num.lo + num.dlo >= other:
+        machine.assumed.setdefault(loop, []).append((key, False))
+        return other + 1, INF
+    return -INF, INF
+
+
+def _assume_length(machine: Machine, name: ast.Name, other: float, st: State) -> tuple[float, float]:
+    """The same for `len(xs) != c` of a list that grows by single elements."""
+    loop = machine.active[-1] if machine.active else 0
+    start = machine.starts.get(loop)
+    value = machine.load(name, st)
+    if start is None or len(value.refs) != 1 or value.seq or value.top:
+        return -INF, INF
+    ref = next(iter(value.refs))
+    first, now = start.heap.get(ref), st.heap[ref]
+    if first is None or now.many or now.foreign or now.glo != now.ghi or ref in machine.volatile_refs:
+        return -INF, INF
+    if first.hi + now.ghi <= other:
+        machine.assumed.setdefault(loop, []).append((ref, True))
+        return -INF, other - 1
+    return -INF, INF
 
 
 def _narrow_length(machine: Machine, name: ast.Name, lo: float, hi: float, st: State) -> None:
@@ -264,8 +307,8 @@ def _narrow_length(machine: Machine, name: ast.Name, lo: float, hi: float, st: S
         low, high = max(obj.lo, lo), min(obj.hi, hi)
         if low > high:
             st.dead = not value.misc
-            return
-        st.heap[ref] = obj._replace(lo=low, hi=high)
+        else:
+            st.heap[ref] = obj._replace(lo=low, hi=high)
 
 
 def _truthy(machine: Machine, name: ast.Name, truth: bool, st: State) -> None:

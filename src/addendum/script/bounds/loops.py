@@ -11,11 +11,11 @@ only shrink, whatever the way they are written.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from addendum.script.bounds.machine import Exits, Machine, TooInvolved, mix
+from addendum.script.bounds.machine import Exits, Machine, TooInvolved, length, mix
 from addendum.script.bounds.state import Cost, Key, State, plus, visit
 from addendum.script.bounds.values import (
     BOTTOM,
@@ -29,6 +29,7 @@ from addendum.script.bounds.values import (
     Seq,
     V,
     join,
+    join_family,
     join_obj,
     times,
 )
@@ -62,10 +63,11 @@ def iterate(
     """
     start = st
     cover = st.copy()
-    bound = known
+    bound = completed = known
     mark = (len(machine.returns), len(machine.ends))
     searching = known == INF
     rounds = 0
+    assuming = True
     bases: dict[int, Obj] = {}
     while True:
         rounds += 1
@@ -73,14 +75,21 @@ def iterate(
         if searching and rounds > 1:
             machine.quiet += 1
         try:
-            run = _run(machine, cover, enter, body)
+            run = _run(machine, start, cover, enter, body, assuming)
         finally:
             if searching and rounds > 1:
                 machine.quiet -= 1
+        if assuming and not _assumed_rightly(machine, run):
+            assuming = False
+            cover, rounds = start.copy(), 0
+            bases.clear()
+            bound = completed = known
+            searching = known == INF
+            continue
         if run.back.dead:
-            bound = min(known, 1)
+            bound, completed = min(known, 1), 0
         elif known != INF and _grew_while_walked(run):
-            known = bound = INF
+            known = bound = completed = INF
             searching = True
         wider, same = _widen(machine, start, cover, run, INF if searching else bound, rounds, bases)
         if same:
@@ -88,22 +97,24 @@ def iterate(
                 cover = wider
                 break
             searching = False
-            found = INF if run.back.dead else _count(machine, start, run)
-            bound = min(bound, found)
+            if not run.back.dead:
+                bound, completed = _count(machine, node, start, run)
             narrowed, _ = _widen(machine, start, start, run, bound, 1, bases)
             cover = narrowed
             rounds = max(rounds, 2)
             continue
         if rounds > MAX_ROUNDS:
-            bound = INF
+            bound = completed = INF
             wider = _surrender(wider, start)
             if rounds > MAX_ROUNDS + 4:
                 raise TooInvolved(node)
         cover = wider
-    return bound, _finish(machine, start, cover, run, bound, mark), run.back
+    return bound, _finish(machine, start, cover, run, (bound, completed), mark), run.back
 
 
-def _run(machine: Machine, cover: State, enter: Step, body: Callable[[State], None]) -> Round:
+def _run(
+    machine: Machine, start: State, cover: State, enter: Step, body: Callable[[State], None], assuming: bool
+) -> Round:
     """Run enter and body once, from a state that covers the start of an iteration."""
     uid = machine.fresh()
     state = cover.copy()
@@ -124,6 +135,9 @@ def _run(machine: Machine, cover: State, enter: Step, body: Callable[[State], No
         thrown = state.copy()
         machine.handlers.append(thrown)
     machine.active.append(uid)
+    machine.begins[uid] = dict(state.vars)
+    if assuming:
+        machine.starts[uid] = start
     walked = enter(state, uid)
     head_nums = {key: value.num for key, value in state.vars.items() if value.num is not None}
     head_heap = dict(state.heap)
@@ -133,10 +147,31 @@ def _run(machine: Machine, cover: State, enter: Step, body: Callable[[State], No
         machine.handlers.pop()
     machine.exits.pop()
     machine.active.pop()
+    del machine.begins[uid]
     for other in exits.continues:
         state.absorb(other)
     missing, machine.missing = machine.missing, outer_missing | machine.missing
     return Round(uid, walked, missing, head_nums, head_heap, state, exits.breaks, thrown)
+
+
+def _assumed_rightly(machine: Machine, run: Round) -> bool:
+    """Whether what `!=` was taken for (see `guards.assume`) holds: the counter moves by single steps, one way."""
+    del machine.starts[run.uid]
+    for what, rising in machine.assumed.pop(run.uid, ()):
+        if isinstance(what, int):
+            obj = run.back.heap.get(what)
+            low, high = (obj.glo, obj.ghi) if obj is not None else (0, 0)
+        else:
+            value = run.back.vars.get(what)
+            num = value.num if value is not None else None
+            if run.back.dead:
+                continue
+            if num is None or num.sym != (run.uid, what, 1):
+                return False
+            low, high = num.dlo, num.dhi
+        if not run.back.dead and not (0 <= low and high <= 1 if rising else -1 <= low and high <= 0):
+            return False
+    return True
 
 
 def _grew_while_walked(run: Round) -> bool:
@@ -144,9 +179,21 @@ def _grew_while_walked(run: Round) -> bool:
     return not run.back.dead and any(ref in run.back.heap and run.back.heap[ref].ghi > 0 for ref in run.walked)
 
 
-def _count(machine: Machine, start: State, run: Round) -> Count:
-    """The most iterations that counters and lengths allow; `run` started from a state that covers all of them."""
-    best: Count = INF
+def _count(machine: Machine, node: ast.AST, start: State, run: Round) -> tuple[Count, Count]:
+    """The most iterations that counters and lengths allow to start, and to come to their end.
+
+    `run` began from a state that covers all iterations.
+    """
+    started: Count = INF
+    completed: Count = INF
+    for head, done in _limits(machine, node, start, run):
+        completed = min(completed, head, done)
+        started = min(started, head, done + 1)
+    return max(started, 1), max(completed, 0)
+
+
+def _limits(machine: Machine, node: ast.AST, start: State, run: Round) -> Iterator[tuple[Count, Count]]:
+    """Pairs of the most iterations that can start by what holds at the head, and end by what holds at the back."""
     back = run.back
     for key, head in run.head_nums.items():
         value, first = back.vars.get(key), start.vars.get(key)
@@ -157,21 +204,46 @@ def _count(machine: Machine, start: State, run: Round) -> Count:
         num, begin = value.num, first.num
         if num.sym != (run.uid, key, 1):
             continue
-        best = min(best, _rising(num.dlo, begin.lo, head.hi - _offset(run, key, high=True), num.hi))
-        best = min(best, _rising(-num.dhi, -begin.hi, -(head.lo - _offset(run, key, high=False)), -num.lo))
+        yield _rising(num.dlo, begin.lo, head.hi - _offset(run, key, high=True), num.hi)
+        yield _rising(-num.dhi, -begin.hi, -(head.lo - _offset(run, key, high=False)), -num.lo)
     for ident, obj in back.heap.items():
         begin_obj, head_obj = start.heap.get(ident), run.head_heap.get(ident)
         if begin_obj is None or head_obj is None or obj.many or ident in machine.volatile_refs or obj.foreign:
             continue
-        best = min(best, _rising(obj.glo, begin_obj.lo, head_obj.hi - head_obj.ghi, obj.hi))
-        best = min(best, _rising(-obj.ghi, -begin_obj.hi, -(head_obj.lo - head_obj.glo), -obj.lo))
+        yield _rising(obj.glo, begin_obj.lo, head_obj.hi - head_obj.ghi, obj.hi)
+        yield _rising(-obj.ghi, -begin_obj.hi, -(head_obj.lo - head_obj.glo), -obj.lo)
+    step = machine.steps_of.get(run.uid, 0)
     for value in back.vars.values():
-        if value.num is not None and value.num.sym == (run.uid, (0, "index"), 1):
-            step = machine.steps_of.get(run.uid, 0)
+        if value.num is not None and value.num.sym == (run.uid, (0, "index"), 1) and step and value.num.hi != INF:
             low = machine.index_lows.get(run.uid, 0)
-            if step and value.num.hi != INF:
-                best = min(best, (value.num.hi - value.num.dhi - low) // step + 2)
-    return max(best, 1) if best != INF else INF
+            yield INF, (value.num.hi - value.num.dhi - low) // step + 1
+    if isinstance(node, ast.While):
+        yield _cut(machine, node.test, start, run), INF
+
+
+def _cut(machine: Machine, test: ast.expr, start: State, run: Round) -> Count:
+    """`while xs: ... xs = xs[k:]`: each iteration takes k elements away, as long as there are any."""
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    best: Count = INF
+    for part in parts:
+        name = part
+        if isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.Gt) and isinstance(part.left, ast.Call):
+            zero = part.comparators[0]
+            if isinstance(zero, ast.Constant) and zero.value == 0 and part.left.args:
+                name = part.left.args[0]
+        if not isinstance(name, ast.Name):
+            continue
+        key = machine.place(name)
+        if key is None or key in machine.volatile_vars:
+            continue
+        value, first = run.back.vars.get(key), start.vars.get(key)
+        if value is None or first is None or value.top or value.num or value.seq or len(value.refs) != 1:
+            continue
+        obj = run.back.heap[next(iter(value.refs))]
+        total = length(first, start)[1]
+        if obj.rest is not None and obj.rest[:2] == (run.uid, key) and total != INF:
+            best = min(best, -(-total // obj.rest[2]))
+    return best
 
 
 def _offset(run: Round, key: Key, *, high: bool) -> Count:
@@ -182,16 +254,13 @@ def _offset(run: Round, key: Key, *, high: bool) -> Count:
     return num.dlo if high else num.dhi
 
 
-def _rising(by: Count, first: Count, at_head: Count, at_back: Count) -> Count:
+def _rising(by: Count, first: Count, at_head: Count, at_back: Count) -> tuple[Count, Count]:
     """Iterations of a counter that rises by at least `by`, from at least `first`, limited at the head or at the back."""
     if by < 1 or abs(first) == INF:
-        return INF
-    best: Count = INF
-    if abs(at_head) != INF:
-        best = max(0, (at_head - first) // by + 1)
-    if abs(at_back) != INF:
-        best = min(best, max(0, (at_back - first) // by) + 1)
-    return best
+        return INF, INF
+    head = max(0, (at_head - first) // by + 1) if abs(at_head) != INF else INF
+    back = max(0, (at_back - first) // by) if abs(at_back) != INF else INF
+    return head, back
 
 
 def _widen(
@@ -203,7 +272,7 @@ def _widen(
         return cover, True
     same = True
     out = cover.copy()
-    aging = _aging(machine, cover, back)
+    aging = _aging(machine, start, cover, back)
     if aging:
         back.cost = aging.cost(back.cost)
         back.shared = {loop: aging.cost(cost) for loop, cost in back.shared.items()}
@@ -344,6 +413,7 @@ def _wider_object(first: Obj, old: Obj, now: Obj, bound: Count, rounds: int) -> 
         old.foreign or now.foreign,
         old.site,
         old.share if old.share == now.share else None,
+        join_family(old.family, now.family),
     )
 
 
@@ -431,12 +501,12 @@ class _Aging:
     def merged(self, state: State) -> dict[int, Obj]:
         out: dict[int, Obj] = {}
         for ident, target in self.names.items():
-            obj = self.object(state.heap[ident])._replace(many=True, glo=0, ghi=0, share=None)
+            obj = self.object(state.heap[ident])._replace(many=True, glo=0, ghi=0, share=None, rest=None)
             out[target] = obj if target not in out else join_obj(out[target], obj)
         return out
 
 
-def _aging(machine: Machine, cover: State, back: State) -> _Aging | None:
+def _aging(machine: Machine, start: State, cover: State, back: State) -> _Aging | None:
     """The renaming for the objects that are new in an iteration; None when none outlives it."""
     fresh = [ident for ident in back.heap if ident not in cover.heap]
     if not fresh:
@@ -464,7 +534,7 @@ def _aging(machine: Machine, cover: State, back: State) -> _Aging | None:
     names: dict[int, int] = {}
     by_site: dict[ast.AST | None, int] = {}
     for ident, obj in cover.heap.items():
-        if obj.many and obj.site is not None:
+        if obj.many and obj.site is not None and ident not in start.heap:
             by_site.setdefault(obj.site, ident)
     for ident in fresh:
         if ident in live:
@@ -483,11 +553,12 @@ def _aging(machine: Machine, cover: State, back: State) -> _Aging | None:
 
 
 def _finish(
-    machine: Machine, start: State, cover: State, run: Round, bound: Count, mark: tuple[int, int]
+    machine: Machine, start: State, cover: State, run: Round, bounds: tuple[Count, Count], mark: tuple[int, int]
 ) -> list[State]:
     """Turn the last run's exits into states after the loop, with the cost of all iterations before them."""
     each = run.back.cost if not run.back.dead else {}
-    before = max(0, bound - 1) if not run.back.dead else 0
+    started, completed = bounds
+    before = max(0, min(started - 1, completed))
     pre = start.cost
     own_shared = run.back.shared.get(run.uid, {})
 
@@ -506,7 +577,7 @@ def _finish(
     if run.thrown is not None:
         leave(run.thrown)
         machine.handlers[-1].absorb(run.thrown)
-    cost = plus(plus(pre, each, bound if not run.back.dead else 0), own_shared if not run.back.dead else {})
+    cost = plus(plus(pre, each, completed), own_shared if not run.back.dead else {})
     shared = _outer_shared(start, run, run.back.shared if not run.back.dead else {}, before)
     out = cover.copy()
     start.become(out)

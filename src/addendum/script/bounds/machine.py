@@ -94,6 +94,9 @@ class Machine:
         self.steps_of: dict[int, Count] = {}
         self.index_lows: dict[int, Count] = {}
         self.active: list[int] = []
+        self.starts: dict[int, State] = {}
+        self.begins: dict[int, dict[tuple[int, str], V]] = {}
+        self.assumed: dict[int, list[tuple[int | tuple[int, str], bool]]] = {}
         self.cut: set[int] = set()
         self.missing: set[tuple[int, str]] = set()
         self._coros: dict[tuple[Any, ...], Coro] = {}
@@ -137,6 +140,12 @@ class Machine:
         if found is None:
             found = self._closures[key] = Closure(node, act, defaults)
         return found
+
+    def link(self, st: State, ref: int, obj: Obj) -> V:
+        """Another view of an object on the heap: what is changed through either counts for both."""
+        family = st.heap[ref].family or ref
+        st.heap[ref] = st.heap[ref]._replace(family=family)
+        return self.new(st, obj._replace(family=family))
 
     def new(self, st: State, obj: Obj) -> V:
         """Put an object on the heap and return a reference to it."""

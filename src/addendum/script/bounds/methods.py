@@ -9,7 +9,7 @@ from addendum.script.bounds.calls import Args, arguments
 from addendum.script.bounds.expressions import item_at
 from addendum.script.bounds.machine import Machine, contents, elements, length, mix, plain, unknown
 from addendum.script.bounds.state import State
-from addendum.script.bounds.values import ANY_INT, BOTTOM, INF, NONE, TOP, Count, Obj, Seq, V, join
+from addendum.script.bounds.values import ANY_FAMILY, ANY_INT, BOTTOM, INF, NONE, TOP, Count, Obj, Seq, V, join
 
 
 def grow(machine: Machine, value: V, st: State, lo: Count, hi: Count, elem: V, key: V = BOTTOM) -> None:
@@ -30,6 +30,30 @@ def grow(machine: Machine, value: V, st: State, lo: Count, hi: Count, elem: V, k
             key=join(obj.key, plain(key)) if key != BOTTOM else obj.key,
             fields=None if obj.kind != "dict" or elem != BOTTOM or lo < 0 else obj.fields,
             share=None,
+            rest=None,
+        )
+        if obj.family is not None:
+            spread(st, ref, obj.family, low, high, elem, key)
+
+
+def spread(st: State, ref: int, family: int, lo: Count, hi: Count, elem: V, key: V) -> None:
+    """Change the other views of an object as well."""
+    for other, obj in st.heap.items():
+        if other == ref or obj.family is None:
+            continue
+        if obj.family != family and ANY_FAMILY not in (family, obj.family):
+            continue
+        low, high = min(0, lo), max(0, hi)
+        st.heap[other] = obj._replace(
+            lo=max(0, obj.lo + low),
+            hi=obj.hi + high,
+            glo=obj.glo + low,
+            ghi=obj.ghi + high,
+            elem=join(obj.elem, elem),
+            key=join(obj.key, plain(key)) if key != BOTTOM else obj.key,
+            fields=None,
+            share=None,
+            rest=None,
         )
 
 
@@ -217,7 +241,7 @@ def copy(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -
     out = unknown(receiver) if receiver.top else BOTTOM
     for ref in sorted(receiver.refs):
         obj = st.heap[ref]
-        out = join(out, machine.new(st, obj._replace(glo=0, ghi=0, many=False, foreign=False, site=node)))
+        out = join(out, machine.new(st, obj._replace(glo=0, ghi=0, many=False, foreign=False, site=node, family=None)))
     return out if out != BOTTOM else receiver
 
 

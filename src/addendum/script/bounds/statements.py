@@ -11,6 +11,7 @@ from addendum.script.bounds.guards import decide, refine
 from addendum.script.bounds.loops import Step, iterate, reaches
 from addendum.script.bounds.machine import (
     STATEMENTS,
+    Exits,
     Machine,
     contents,
     elements,
@@ -18,7 +19,7 @@ from addendum.script.bounds.machine import (
     mix,
     plain,
 )
-from addendum.script.bounds.methods import grow, grow_foreign
+from addendum.script.bounds.methods import grow, grow_foreign, spread
 from addendum.script.bounds.state import Cost, State, plus
 from addendum.script.bounds.values import BOTTOM, INF, NONE, TOP, Count, Num, Obj, Seq, V, join
 
@@ -112,7 +113,10 @@ def set_item(machine: Machine, target: ast.Subscript, value: V, st: State) -> No
             key=join(obj.key, plain(key)) if obj.kind != "list" else obj.key,
             fields=fields,
             share=None,
+            rest=None,
         )
+        if obj.family is not None:
+            spread(st, ref, obj.family, 0, added, value, BOTTOM)
     grow_foreign(machine, container, st, 1)
 
 
@@ -166,11 +170,35 @@ def condition(machine: Machine, node: ast.If, st: State) -> None:
     refine(machine, node.test, False, other)
     if not other.dead:
         machine.block(node.orelse, other)
+    if not st.dead and not other.dead:
+        _views(machine, st, other)
+        _views(machine, other, st)
     st.absorb(other)
+
+
+def _views(machine: Machine, one: State, other: State) -> None:
+    """Where a condition told a list's length in `one`, and `other` gave its name another list, keep what was told.
+
+    Else the arms would meet in a list of any length: `if len(xs) > 5: xs = xs[:5]`.
+    """
+    for ref, obj in list(one.heap.items()):
+        wide = other.heap.get(ref)
+        if wide is None or wide is obj or obj.hi >= wide.hi or obj.ghi != wide.ghi:
+            continue
+        for key, value in one.vars.items():
+            if ref in value.refs and ref not in other.vars.get(key, BOTTOM).refs:
+                view = machine.link(one, ref, obj)
+                one.vars[key] = value._replace(refs=(value.refs - {ref}) | view.refs)
+
+
+MAX_UNROLLED = 12
+"""How many elements are walked one by one, when they are functions or lists of different lengths."""
 
 
 def for_loop(machine: Machine, node: ast.For, st: State) -> None:
     iterable = machine.eval(node.iter, st)
+    if _unroll(machine, node, iterable, st):
+        return
     enter, known = walk(machine, node.target, iterable, st)
 
     def body(state: State) -> None:
@@ -185,6 +213,50 @@ def for_loop(machine: Machine, node: ast.For, st: State) -> None:
         machine.block(node.orelse, st)
     for state in breaks:
         st.absorb(state)
+
+
+def apart(iterable: V, st: State) -> list[V] | None:
+    """The elements to walk one by one: few, known, and different in what they call or how long they are."""
+    known = positions(iterable, st)
+    if known is None or not 1 < len(known) <= MAX_UNROLLED:
+        return None
+    if iterable.refs and any(st.heap[ref].many or st.heap[ref].foreign for ref in iterable.refs):
+        return None
+    if not any(item.funcs or item.coros or item.refs or item.seq for item in known):
+        return None
+    return known if any(item != known[0] for item in known[1:]) else None
+
+
+def _unroll(machine: Machine, node: ast.For, iterable: V, st: State) -> bool:
+    """Walk a display of functions or lists element by element; False if the loop has to be run as one."""
+    known = apart(iterable, st)
+    if known is None:
+        return False
+    before = {ref: st.heap[ref].ghi for ref in iterable.refs}
+    trial = st.copy()
+    marks = len(machine.returns), len(machine.ends)
+    exits = Exits()
+    machine.exits.append(exits)
+    for item in known:
+        assign(machine, node.target, item, trial)
+        machine.block(node.body, trial)
+        for state in exits.continues:
+            trial.absorb(state)
+        exits.continues.clear()
+        if trial.dead:
+            break
+    machine.exits.pop()
+    states = [trial, *exits.breaks]
+    if any(ref in state.heap and state.heap[ref].ghi != grown for ref, grown in before.items() for state in states):
+        del machine.returns[marks[0] :], machine.ends[marks[1] :]
+        return False
+    machine.note(machine.loops, node, len(known))
+    st.become(trial)
+    if node.orelse and not st.dead:
+        machine.block(node.orelse, st)
+    for state in exits.breaks:
+        st.absorb(state)
+    return True
 
 
 def sharing(machine: Machine, st: State, share: tuple[int, Count] | None) -> Callable[[bool, Cost], None]:
@@ -247,8 +319,12 @@ def walk(machine: Machine, target: ast.expr, iterable: V, st: State) -> tuple[St
             low = first.lo if first is not None else -INF
             step = step if low != -INF else 0
 
+    known = {ref: st.heap[ref].hi for ref in live}
+
     def enter(state: State, uid: int) -> frozenset[int]:
         elem = elements(iterable, state)
+        if any(state.heap[ref].hi > most for ref, most in known.items()):
+            elem = _outgrown(elem, mix((V(refs=live),), state))
         if step:
             machine.steps_of[uid] = step
             machine.index_lows[uid] = low
@@ -259,6 +335,19 @@ def walk(machine: Machine, target: ast.expr, iterable: V, st: State) -> tuple[St
         return live
 
     return enter, hi
+
+
+def _outgrown(elem: V, more: V) -> V:
+    """The element of an iterator whose list has grown since it was made: any index, and what was added."""
+    if elem.num is not None:
+        elem = elem._replace(num=Num(elem.num.lo, INF))
+    if elem.seq is not None and elem.seq.items is not None:
+        first, *rest = elem.seq.items
+        if first.num is not None:
+            first = first._replace(num=Num(first.num.lo, INF))
+        items = (first, *[join(item, more) for item in rest])
+        return elem._replace(seq=elem.seq._replace(items=items, elem=join(elem.seq.elem, join(more, first))))
+    return join(elem, more)
 
 
 def _indexed(elem: V, uid: int) -> V:

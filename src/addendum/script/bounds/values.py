@@ -116,7 +116,8 @@ class V(NamedTuple):
 class Obj(NamedTuple):
     """A list, dict or set on the heap: its length and how much it grew since the current loop's iteration began.
 
-    `many` says that it stands for several objects; `foreign`, that the data of a caller may alias it.
+    `many` says that it stands for several objects; `foreign`, that the data of a caller may alias it. Objects of one
+    `family` are the same object seen with other lengths. `rest` is (loop, variable, k) for `variable[k:]`.
     """
 
     kind: str
@@ -131,6 +132,8 @@ class Obj(NamedTuple):
     foreign: bool = False
     site: ast.AST | None = None
     share: tuple[int, Count] | None = None
+    family: int | None = None
+    rest: tuple[int, tuple[int, str], int] | None = None
 
 
 BOTTOM: Final = V()
@@ -208,6 +211,16 @@ def join_fields(a: Obj, b: Obj) -> tuple[tuple[Any, V], ...] | None:
     return tuple(merged)
 
 
+ANY_FAMILY: Final = -1
+
+
+def join_family(a: int | None, b: int | None) -> int | None:
+    """The family of an object that stands for two."""
+    if a is None or b is None or a == b:
+        return b if a is None else a
+    return ANY_FAMILY
+
+
 def join_obj(a: Obj, b: Obj) -> Obj:
     """The least object that covers both."""
     if a is b or a == b:
@@ -225,6 +238,8 @@ def join_obj(a: Obj, b: Obj) -> Obj:
         a.foreign or b.foreign,
         a.site,
         a.share if a.share == b.share else None,
+        join_family(a.family, b.family),
+        a.rest if a.rest == b.rest else None,
     )
 
 
