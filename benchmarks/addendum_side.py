@@ -1,0 +1,200 @@
+"""Addendum's side: each job is one process, and prints one line of JSON.
+
+python addendum_side.py FOLDER '{"job": "calls", ...}'
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import journals
+from floor import Floor
+from machine import resident
+
+from addendum import App
+from addendum.store.sqlite import SqliteStore
+
+SEQUENCE = """
+async def orchestrate(ctx, args):
+    for i in range({count}):
+        await ctx.run("bench.step", {{"i": i}})
+    return {count}
+"""
+FAN = """
+async def one(ctx, i):
+    return await ctx.run("bench.step", {{"i": i}})
+
+async def orchestrate(ctx, args):
+    return len(await ctx.parallel([one(ctx, i) for i in range({width})]))
+"""
+LARGE = """
+async def orchestrate(ctx, args):
+    for i in range({count}):
+        if i % 20 == 10:
+            await ctx.run("bench.large", {{"i": i}})
+        await ctx.run("bench.step", {{"i": i}})
+    return {count}
+"""
+
+SIZE = 4 * 1024 * 1024 - 64
+"""Bytes of text in a large result: as much as the limit of a result leaves room for."""
+
+
+class Bench:
+    """An App with the benchmark's capabilities, and what was seen of their dispatches."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = SqliteStore(folder / "store.db")
+        self.app = App(store=self.store)
+        self.times: list[float] = []
+        self.last = -2
+        self.crash = False
+        self.stop = threading.Event()
+        self.reached = 0.0
+
+        @self.app.capability("bench.step", effect="read")
+        async def step(i: int) -> dict[str, Any]:
+            self.times.append(time.perf_counter())
+            if i == self.last:
+                self.reached = time.perf_counter()
+                if self.crash:
+                    os._exit(9)
+                self.stop.set()
+            return {"i": i, "ok": True}
+
+        @self.app.capability("bench.large", effect="read")
+        async def large(i: int) -> dict[str, Any]:
+            return {"text": "x" * SIZE}
+
+    def warm(self) -> None:
+        """Run a script once, so that nothing is loaded or started in what is measured."""
+        self.run(SEQUENCE.format(count=20))
+
+    def run(self, source: str, **more: Any) -> None:
+        result = self.app.run(source, **more)
+        if result.status != "completed":
+            raise SystemExit(f"{result.status}: {result.message} {result.hint}")
+
+    def to_next_call(self, run: str, last: int) -> float:
+        """Resume a run and return the seconds until it dispatches call `last`."""
+        self.last, self.stop, self.times = last, threading.Event(), []
+        started = time.perf_counter()
+        self.app.resume(run, stop=self.stop)
+        if len(self.times) != 1:
+            raise SystemExit(f"{len(self.times)} calls were dispatched, not the one that was new")
+        return self.reached - started
+
+
+def calls(folder: Path, count: int, slices: int) -> dict[str, Any]:
+    """Measure calls in a row, in slices that take turns with the floor."""
+    bench, floor = Bench(folder), Floor(folder)
+    bench.warm()
+    found: dict[str, Any] = {"floor": [], "call": [], "memory": 0.0}
+    each = count // slices
+    for _ in range(slices):
+        found["floor"].append(floor.seconds(each) / each)
+        started = time.perf_counter()
+        bench.run(SEQUENCE.format(count=each))
+        found["call"].append((time.perf_counter() - started) / each)
+    found["memory"] = resident()
+    return found
+
+
+def wide(folder: Path, width: int, times: int) -> dict[str, Any]:
+    """Measure fan-outs: whole runs, from admission to the written end."""
+    bench = Bench(folder)
+    bench.warm()
+    found = []
+    for _ in range(times):
+        started = time.perf_counter()
+        bench.run(FAN.format(width=width))
+        found.append(time.perf_counter() - started)
+    return {"seconds": found, "memory": resident()}
+
+
+def crash(folder: Path, count: int) -> dict[str, Any]:
+    """Commit calls, and die in the one after."""
+    bench = Bench(folder)
+    bench.crash, bench.last = True, count
+    bench.run(SEQUENCE.format(count=count + 1), run="crashed")
+    raise AssertionError("it lives")
+
+
+def recover(folder: Path, count: int) -> dict[str, Any]:
+    """Resume what a crash left, until its next call is dispatched."""
+    bench = Bench(folder)
+    bench.warm()
+    return {"seconds": bench.to_next_call("crashed", count), "ran": len(bench.times)}
+
+
+def first(folder: Path) -> dict[str, Any]:
+    """Make one call; the driver knows when the process was started."""
+    bench = Bench(folder)
+    seen = []
+
+    @bench.app.capability("bench.first", effect="read")
+    async def note() -> None:
+        seen.append(time.time())
+
+    bench.run('async def orchestrate(ctx, args):\n    return await ctx.run("bench.first", {})\n')
+    return {"first": seen[0], "memory": resident()}
+
+
+def replay(folder: Path, shape: str, counts: list[int], times: int) -> dict[str, Any]:
+    """Measure replays of long journals, in turns, until their next call. `counts` grow."""
+    bench = Bench(folder)
+    bench.warm()
+    seconds: dict[int, list[float]] = {count: [] for count in counts}
+    peak: dict[int, float] = {}
+    for number in range(times):
+        for count in counts:
+            run = f"{shape}-{count}-{number}"
+            bench.last, bench.stop = 0, threading.Event()
+            journals.write(bench.app, bench.store, shape, count, run, bench.stop)
+            seconds[count].append(bench.to_next_call(run, -1))
+            peak.setdefault(count, resident(peak=True))
+    return {"seconds": seconds, "peak": peak}
+
+
+def large(folder: Path, count: int, times: int) -> dict[str, Any]:
+    """Measure small calls with and without results of 4 MB between them, and those results themselves."""
+    bench = Bench(folder)
+    bench.warm()
+    found: dict[str, Any] = {"without": [], "with": [], "large": [], "peak": 0.0}
+    for _ in range(times):
+        for name, source in (("without", SEQUENCE), ("with", LARGE)):
+            bench.times = []
+            bench.run(source.format(count=count))
+            gaps = [b - a for a, b in zip(bench.times, bench.times[1:], strict=False)]
+            if name == "with":
+                found["large"] += gaps[9::20]
+                del gaps[9::20]
+            found[name] += gaps
+    found["peak"] = resident(peak=True)
+    return found
+
+
+JOBS = {
+    "calls": calls,
+    "wide": wide,
+    "crash": crash,
+    "recover": recover,
+    "first": first,
+    "replay": replay,
+    "large": large,
+}
+
+
+def main() -> None:
+    folder, job = Path(sys.argv[1]), json.loads(sys.argv[2])
+    print(json.dumps(JOBS[job.pop("job")](folder, **job)), flush=True)
+
+
+if __name__ == "__main__":
+    main()
