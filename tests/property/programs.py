@@ -99,7 +99,7 @@ def count(source: str, args: Any, seed: int, failing: float = 0.0) -> Counter[st
     sys.settrace(trace)
     try:
         asyncio.run(space["orchestrate"](ctx, args))
-    except (Exception, TooMany):
+    except (Exception, TooMany):  # noqa: BLE001 - a script may raise anything
         pass
     finally:
         sys.settrace(before)
@@ -234,7 +234,9 @@ class _Writer:
         self.emit(indent, f"await ctx.run('c.{self.pick('abc')}', {{'x': 1}})")
 
     def assign(self, indent: int, scope: _Scope) -> None:
-        name = self.pick(scope.lists) if scope.lists and self.random.random() < 0.3 and not scope.loop else self.fresh("v")
+        name = (
+            self.pick(scope.lists) if scope.lists and self.random.random() < 0.3 and not scope.loop else self.fresh("v")
+        )
         self.emit(indent, f"{name} = {self.sequence(scope)}")
         if name not in scope.lists:
             scope.lists.append(name)
@@ -251,7 +253,9 @@ class _Writer:
         self.emit(indent, f"{name} = []")
         self.emit(indent, f"for k in {self.bound(scope)}:")
         grow = self.pick([f"{name}.append(k)", f"{name}.append(k)", f"{name}.extend([k, k])", f"{name} += [k]"])
-        self.emit(indent + 1, grow if self.exact else self.pick([grow, f"{name}.insert(0, k)", f"if k: {name}.append(k)"]))
+        self.emit(
+            indent + 1, grow if self.exact else self.pick([grow, f"{name}.insert(0, k)", f"if k: {name}.append(k)"])
+        )
         scope.lists.append(name)
 
     def counter(self, indent: int, scope: _Scope) -> None:
@@ -369,7 +373,9 @@ class _Writer:
     # ---- what depends on data
 
     def branch(self, indent: int, scope: _Scope) -> None:
-        self.emit(indent, f"if {self.pick(['args[chr(102) + chr(108) + chr(97) + chr(103)]', 'len(args[chr(97)]) > 2'])}:")
+        self.emit(
+            indent, f"if {self.pick(['args[chr(102) + chr(108) + chr(97) + chr(103)]', 'len(args[chr(97)]) > 2'])}:"
+        )
         self.block(indent + 1, self.inner(scope), 1)
         if self.random.random() < 0.6:
             self.emit(indent, "else:")
@@ -428,7 +434,7 @@ class _Writer:
         self.emit(indent + 2, f"{name}.append(1)")
 
 
-_HEAD = '''LETTERS = ["a", "b", "c"]
+_HEAD = """LETTERS = ["a", "b", "c"]
 N = 2
 LIMITS = {"small": 2, "large": 5}
 
@@ -489,7 +495,7 @@ async def orchestrate(ctx, args):
             await ctx.run("c.b", {"v": 1})
         return value
 
-'''
+"""
 
 
 def generate(random: Random, *, exact: bool) -> Program:

@@ -365,8 +365,20 @@ def _declare(statement: ast.stmt, inner: Names) -> None:
         if isinstance(item, ast.Nonlocal | ast.Global):
             for name in item.names:
                 inner.outer[name] = item
-        elif isinstance(item, ast.If | ast.For | ast.While | ast.Try | ast.With | ast.ExceptHandler | ast.AsyncFor
-                        | ast.AsyncWith | ast.Match | ast.match_case | ast.TryStar):
+        elif isinstance(
+            item,
+            ast.If
+            | ast.For
+            | ast.While
+            | ast.Try
+            | ast.With
+            | ast.ExceptHandler
+            | ast.AsyncFor
+            | ast.AsyncWith
+            | ast.Match
+            | ast.match_case
+            | ast.TryStar,
+        ):
             for name in ("body", "orelse", "finalbody", "handlers", "cases"):
                 todo += getattr(item, name, ())
 

@@ -83,8 +83,10 @@ def parse(text: str, limits: Limits = DEFAULT_LIMITS) -> Source | Violation:
             column=error.offset or 1,
         )
     except (ValueError, RecursionError, MemoryError, OverflowError, SystemError, TypeError, AssertionError):
-        return _refuse("The source can't be compiled: it nests too deeply or has a character that no source may have.",
-                       "Split long expressions into several statements.")
+        return _refuse(
+            "The source can't be compiled: it nests too deeply or has a character that no source may have.",
+            "Split long expressions into several statements.",
+        )
     return Source(text=text, tree=tree, lines=tuple(text.split("\n")), revision=revision_of(text))
 
 
@@ -99,16 +101,22 @@ def _over(text: str, limits: Limits) -> Violation | None:
         return _refuse(f"The source is {size:,} bytes long; the limit is {limits.max_bytes:,}.", shorter)
     control = _CONTROL.search(text)
     if control is not None:
-        return _refuse(f"The source has the control character {control[0]!r}.", "Remove it, or escape it in a string.",
-                       line=text.count("\n", 0, control.start()) + 1)
+        return _refuse(
+            f"The source has the control character {control[0]!r}.",
+            "Remove it, or escape it in a string.",
+            line=text.count("\n", 0, control.start()) + 1,
+        )
     text = text.replace("\r\n", "\n")
     lines = text.split("\n")
     if len(lines) > limits.max_lines:
         return _refuse(f"The source has {len(lines):,} lines; the limit is {limits.max_lines:,}.", shorter)
     for number, line_text in enumerate(lines, 1):
         if len(line_text) > limits.max_line_bytes:
-            return _refuse(f"Line {number} has {len(line_text):,} characters; the limit is {limits.max_line_bytes:,}.",
-                           "Break the line.", line=number)
+            return _refuse(
+                f"Line {number} has {len(line_text):,} characters; the limit is {limits.max_line_bytes:,}.",
+                "Break the line.",
+                line=number,
+            )
         if len(line_text) > limits.max_indent and line_text[: limits.max_indent].isspace() and line_text.strip():
             return _refuse(f"Line {number} is indented too deeply.", "Move inner blocks into a helper.", line=number)
     return _nesting(text, limits)
@@ -128,15 +136,22 @@ def _nesting(text: str, limits: Limits) -> Violation | None:
             # Brackets in an f-string are code. Strings inside it aren't told apart, so only openers count.
             inner = match["string"].replace("{{", "")
             if len(inner) > limits.max_brackets and len(_OPENERS.findall(inner)) + depth > limits.max_brackets * 2:
-                return _refuse("An f-string has too many brackets.", "Build the parts as variables first.",
-                               line=text.count("\n", 0, match.start()) + 1)
+                return _refuse(
+                    "An f-string has too many brackets.",
+                    "Build the parts as variables first.",
+                    line=text.count("\n", 0, match.start()) + 1,
+                )
         if depth > limits.max_brackets:
-            return _refuse(f"Brackets are nested deeper than {limits.max_brackets} levels.", split,
-                           line=text.count("\n", 0, match.start()) + 1)
+            return _refuse(
+                f"Brackets are nested deeper than {limits.max_brackets} levels.",
+                split,
+                line=text.count("\n", 0, match.start()) + 1,
+            )
     run = _PREFIX_RUN.search(text)
     if run is not None:
-        return _refuse("Too many prefix operators stand before one operand.", split,
-                       line=text.count("\n", 0, run.start()) + 1)
+        return _refuse(
+            "Too many prefix operators stand before one operand.", split, line=text.count("\n", 0, run.start()) + 1
+        )
     return None
 
 

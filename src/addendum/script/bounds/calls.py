@@ -22,8 +22,9 @@ from addendum.script.bounds.machine import (
     plain,
     unknown,
 )
-from addendum.script.bounds.state import State, plus, visit
+from addendum.script.bounds.state import Cost, State, plus, visit
 from addendum.script.bounds.values import BOTTOM, INF, NONE, TOP, Act, Closure, Coro, Num, Obj, Seq, V, join
+
 
 @dataclass(slots=True)
 class Args:
@@ -144,8 +145,8 @@ def _joined(first: V, rest: list[V]) -> V:
 
 def call(machine: Machine, node: ast.Call, st: State, *, awaited: bool = False) -> V:
     """Any call expression."""
-    from addendum.script.bounds.functions import builtin
     from addendum.script.bounds.fanouts import ctx_method
+    from addendum.script.bounds.functions import builtin
     from addendum.script.bounds.methods import method
 
     func = node.func
@@ -278,9 +279,9 @@ def _comes_back(machine: Machine, closure: Closure, signature: tuple[V, ...], ac
     return not machine.scope.function_of(closure.node).reaches
 
 
-def _unbounded_recursion(machine: Machine, closure: Closure, node: ast.Call, st: State, before: dict[object, object]) -> None:
+def _unbounded_recursion(machine: Machine, closure: Closure, node: ast.Call, st: State, before: Cost) -> None:
     """A function came back to itself: if that costs a call, it may cost it any number of times."""
-    own = {key: count - before.get(key, 0) for key, count in st.cost.items() if count > before.get(key, 0)}  # type: ignore[operator]
+    own = {key: count - before.get(key, 0) for key, count in st.cost.items() if count > before.get(key, 0)}
     if reaches(own):
         where = _recursive_call(machine, closure) or node
         machine.problem("recursion", where, "recursion")

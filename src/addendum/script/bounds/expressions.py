@@ -39,13 +39,10 @@ MAX_ITEMS = 64
 
 def constant(machine: Machine, node: ast.Constant, st: State) -> V:
     value = node.value
-    kind = type(value)
-    if kind is str:
-        return V(text=value)  # type: ignore[arg-type]
-    if kind is int:
-        return V(num=Num(value, value)) if -(10**15) < value < 10**15 else ANY_INT  # type: ignore[operator,arg-type]
-    if kind is bool:
-        return V(num=Num(int(value), int(value)))  # type: ignore[call-overload]
+    if isinstance(value, str):
+        return V(text=value)
+    if isinstance(value, int):
+        return V(num=Num(int(value), int(value))) if abs(value) < 10**15 else ANY_INT
     return NONE
 
 
@@ -203,7 +200,7 @@ def arithmetic(kind: type[ast.operator], a: Num, b: Num) -> Num:
         return Num(min(ends), max(ends))
     if kind is ast.Mod and b.lo > 0:
         return Num(0, b.hi - 1 if a.lo < 0 or a.hi >= b.lo else a.hi)
-    if kind is ast.Pow and a.lo >= 0 and 0 <= b.lo and b.hi <= 64 and a.hi <= 10**6:
+    if kind is ast.Pow and a.lo >= 0 and b.lo >= 0 and b.hi <= 64 and a.hi <= 10**6:
         return Num(int(a.lo) ** int(b.lo) if a.lo else 0, max(1, int(a.hi) ** int(b.hi)))
     return Num()
 
@@ -459,4 +456,3 @@ EXPRESSIONS.update(
         ast.Subscript: subscript,
     }
 )
-

@@ -81,8 +81,10 @@ def _parallel(machine: Machine, node: ast.Call, source: V, errors: bool, race: b
     places = {coro: (-2, f"<branch {at} of {_where(node)}>") for at, coro in enumerate(coros)}
 
     def branch(coro: Coro, state: State) -> V:
-        return await_value(machine, run_coro(machine, coro, state), state) if coro.closure is None else run_coro(
-            machine, coro, state
+        return (
+            await_value(machine, run_coro(machine, coro, state), state)
+            if coro.closure is None
+            else run_coro(machine, coro, state)
         )
 
     def body(state: State) -> None:
@@ -110,7 +112,9 @@ def _note_width(machine: Machine, node: ast.Call, width: Count) -> None:
         machine.problem("fanout", node, "unbounded")
 
 
-def _one_of(machine: Machine, state: State, branches: list[tuple[Coro, object, tuple[int, str]]], costs: dict[Coro, Cost]) -> None:
+def _one_of(
+    machine: Machine, state: State, branches: list[tuple[Coro, object, tuple[int, str]]], costs: dict[Coro, Cost]
+) -> None:
     """Run each branch on a copy of the state; the state becomes the join of before and after any of them."""
     ends: list[State] = []
     for coro, run, place in branches:
@@ -138,7 +142,9 @@ def _branches(machine: Machine, node: ast.Call, st: State, width: Count, body: o
     iterate(machine, node, st, width, enter, body)  # type: ignore[arg-type]
     if width > 1:
         changed = frozenset(key for key, value in first.vars.items() if _changed(value, st.vars.get(key, value)))
-        grown = frozenset(ref for ref, obj in first.heap.items() if (st.heap[ref].lo, st.heap[ref].hi) != (obj.lo, obj.hi))
+        grown = frozenset(
+            ref for ref, obj in first.heap.items() if (st.heap[ref].lo, st.heap[ref].hi) != (obj.lo, obj.hi)
+        )
         if changed or grown:
             volatile = machine.volatile_vars, machine.volatile_refs
             machine.volatile_vars, machine.volatile_refs = volatile[0] | changed, volatile[1] | grown
@@ -225,7 +231,9 @@ def _results(
             items.append(plain(one) if one != BOTTOM else NONE)
         fields = tuple(enumerate(items))
     elem = join(every, failed)
-    return machine.new(st, Obj("list", lengths[0], lengths[1], elem if elem != BOTTOM else NONE, fields=fields, site=node))
+    return machine.new(
+        st, Obj("list", lengths[0], lengths[1], elem if elem != BOTTOM else NONE, fields=fields, site=node)
+    )
 
 
 def _pipeline(machine: Machine, node: ast.Call, params: tuple[tuple[str, V], ...], errors: bool, st: State) -> V:
@@ -281,7 +289,11 @@ def _dag(machine: Machine, node: ast.Call, source: V, errors: bool, st: State) -
             ready = [entry for entry in waiting if all(dep in done for dep in _needs(entry[1], one) or ())]
             for name, entry in ready or waiting:
                 needs = _needs(entry, one)
-                args = Args([done.get(dep, TOP) for dep in needs]) if needs is not None else Args(star=mix(results.values(), one))
+                args = (
+                    Args([done.get(dep, TOP) for dep in needs])
+                    if needs is not None
+                    else Args(star=mix(results.values(), one))
+                )
                 one.cost = {}
                 value = apply(machine, node, _function(entry, one), args, one, awaited=True)
                 costs[name] = one.cost
@@ -296,7 +308,7 @@ def _dag(machine: Machine, node: ast.Call, source: V, errors: bool, st: State) -
     _branches(machine, node, st, 2 if width > 1 else width, body)
     for name in list(results):
         results[name] = st.vars.pop((-2, f"<dag {_where(node)} {name!r}>"), results[name])
-    for name, cost in costs.items():
+    for cost in costs.values():
         st.charge(cost, 1 if fields is not None else width)
     every = BOTTOM
     for value in results.values():
@@ -320,4 +332,3 @@ def _needs(entry: V, st: State) -> list[str] | None:
     if names is None or any(name.text is None for name in names):
         return None
     return [name.text for name in names if name.text is not None]
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from typing import Any
 
 from addendum.script.bounds.calls import Args, apply, arguments
 from addendum.script.bounds.expressions import MAX_ITEMS, positions
@@ -27,7 +28,9 @@ def builtin(machine: Machine, node: ast.Call, name: str, st: State) -> V:
     return TOP
 
 
-_PLAIN = frozenset({"str", "repr", "isinstance", "print", "format", "type", "any", "all", "bool", "float", "chr", "ord"})
+_PLAIN = frozenset(
+    {"str", "repr", "isinstance", "print", "format", "type", "any", "all", "bool", "float", "chr", "ord"}
+)
 
 
 def each(machine: Machine, node: ast.Call, func: V, values: list[V], count: Count, st: State) -> V:
@@ -173,7 +176,7 @@ def dict_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
     lo: Count = len(named)
     hi: Count = len(named)
     keys = BOTTOM
-    fields: dict[object, V] | None = dict(named)
+    fields: dict[Any, V] | None = dict(named)
     if args.items:
         source = args.items[0]
         low, high = length(source, st)
@@ -242,7 +245,7 @@ def zip_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
     parts = tuple(elements(value, st) for value in args.items)
     inner = BOTTOM
     live: frozenset[int] = frozenset()
-    for value, part in zip(args.items, parts, strict=True):
+    for part in parts:
         inner = join(inner, part)
     hi = min(high for _, high in lengths)
     for value, (_, high) in zip(args.items, lengths, strict=True):
@@ -317,7 +320,7 @@ def next_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
 
 def iter_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
     source = args.items[0] if args.items else NONE
-    lo, hi = length(source, st)
+    hi = length(source, st)[1]
     live = source.refs | (source.seq.live if source.seq is not None else frozenset())
     return V(seq=Seq(0, hi, elements(source, st), None, live))
 

@@ -34,8 +34,8 @@ _NEGATE: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
 def peek(machine: Machine, node: ast.expr, st: State) -> Num | None:
     """The integer that an expression without effects is, None if it may be anything else."""
     if isinstance(node, ast.Constant):
-        value = node.value
-        return Num(int(value), int(value)) if isinstance(value, int) and abs(value) < 10**15 else None
+        number = node.value
+        return Num(int(number), int(number)) if isinstance(number, int) and abs(number) < 10**15 else None
     if isinstance(node, ast.Name):
         found = machine.load(node, st)
         if found.num is None or found.top or found.misc or found.refs or found.seq or found.funcs or found.coros:
@@ -159,9 +159,7 @@ def _any_of(machine: Machine, parts: list[ast.expr], truth: bool, st: State) -> 
         st.become(out)
 
 
-def _pair(
-    machine: Machine, left: ast.expr, op: type[ast.cmpop], right: ast.expr, truth: bool, st: State
-) -> None:
+def _pair(machine: Machine, left: ast.expr, op: type[ast.cmpop], right: ast.expr, truth: bool, st: State) -> None:
     if op not in _FLIP:
         return
     if not truth:
@@ -211,9 +209,7 @@ def _limit(machine: Machine, node: ast.expr, op: type[ast.cmpop], other: Num, st
         _narrow_length(machine, sized, lo, hi, st)
 
 
-def _narrow(
-    machine: Machine, name: ast.Name, op: type[ast.cmpop], lo: float, hi: float, other: Num, st: State
-) -> None:
+def _narrow(machine: Machine, name: ast.Name, op: type[ast.cmpop], lo: float, hi: float, other: Num, st: State) -> None:
     key = machine.place(name)
     value = st.vars.get(key) if key is not None else None
     if key is None or value is None or key in machine.volatile_vars:

@@ -243,7 +243,9 @@ class Machine:
             if values is None:
                 return True
             return any(
-                self.mutates(value.node) if isinstance(value, Function) else not isinstance(value, ast.Name | ast.Lambda)
+                self.mutates(value.node)
+                if isinstance(value, Function)
+                else not isinstance(value, ast.Name | ast.Lambda)
                 for value in values
             )
         if isinstance(part, ast.Subscript):
@@ -423,4 +425,3 @@ def merged(states: list[State], values: list[V] | None = None) -> tuple[State | 
         else:
             out.absorb(state)
     return out, join_all(values or ())
-

@@ -175,7 +175,7 @@ def update(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State)
         obj = st.heap[ref]
         if obj.kind in ("dict", "any"):
             st.heap[ref] = obj._replace(fields=None, elem=join(obj.elem, plain(held)))
-    grow(machine, receiver, st, 0, hi, held if any(st.heap[r].kind == "set" for r in receiver.refs) else held, pairs)
+    grow(machine, receiver, st, 0, hi, held, pairs)
     grow_foreign(machine, receiver, st, hi)
     return NONE
 

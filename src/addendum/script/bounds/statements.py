@@ -295,9 +295,7 @@ def shared_length(machine: Machine, value: V, st: State) -> tuple[int, Count] | 
     return share if share is not None and share[0] in machine.active else None
 
 
-def close_loop(
-    machine: Machine, node: ast.AST, st: State, bound: Count, back: State, kind: str, known: Count
-) -> None:
+def close_loop(machine: Machine, node: ast.AST, st: State, bound: Count, back: State, kind: str, known: Count) -> None:
     """Record a loop's bound, and the problem when there is none and an iteration costs a call."""
     machine.note(machine.loops, node, bound)
     if bound == INF and not back.dead and reaches(back.cost):
@@ -424,7 +422,8 @@ def finish(machine: Machine, st: State) -> None:
 
 def attempt(machine: Machine, node: ast.Try, st: State) -> None:
     """`try`: a handler starts from the join of all places in the body; `finally` runs on every way out."""
-    marks = (len(machine.returns), *[(len(e.breaks), len(e.continues)) for e in machine.exits[-1:]])
+    exits = machine.exits[-1] if machine.exits else Exits()
+    marks = (len(machine.returns), len(exits.breaks), len(exits.continues))
     thrown = st.copy()
     machine.handlers.append(thrown)
     try:
@@ -447,19 +446,15 @@ def attempt(machine: Machine, node: ast.Try, st: State) -> None:
     if machine.handlers or any(isinstance(part, ast.Raise) for part in ast.walk(node)):
         finish(machine, thrown)
     if node.finalbody:
-        _finally(machine, node, marks)
+        _finally(machine, node, exits, marks)
         if not st.dead:
             machine.block(node.finalbody, st)
 
 
-def _finally(machine: Machine, node: ast.Try, marks: tuple[object, ...]) -> None:
-    first = marks[0]
-    assert isinstance(first, int)
-    states = [state for state, _ in machine.returns[first:]]
-    if len(marks) > 1:
-        breaks, continues = marks[1]  # type: ignore[misc]
-        exits = machine.exits[-1]
-        states += exits.breaks[breaks:] + exits.continues[continues:]
+def _finally(machine: Machine, node: ast.Try, exits: Exits, marks: tuple[int, int, int]) -> None:
+    """Run `finally` on the states that left the statement on another way since the marks were taken."""
+    states = [state for state, _ in machine.returns[marks[0] :]]
+    states += exits.breaks[marks[1] :] + exits.continues[marks[2] :]
     for state in states:
         machine.block(node.finalbody, state)
 

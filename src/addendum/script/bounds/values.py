@@ -2,8 +2,8 @@
 
 A value says what is needed for bounds and nothing else: how long a sequence can be at most, which interval an
 integer lies in, which functions and coroutines it may be or hold. `NONE` is a value without interest (None, a
-float); `TOP` is unknown JSON data; `V()` is no value at all. A component that is absent can't be there: losing a function or a coroutine
-would lose its calls, so what isn't modelled is `mix`ed, never dropped.
+float); `TOP` is unknown JSON data; `V()` is no value at all. A component that is absent can't be there: losing a
+function or a coroutine would lose its calls, so what isn't modelled is mixed into the result, never dropped.
 """
 
 from __future__ import annotations
@@ -91,9 +91,7 @@ class Coro:
 
     __slots__ = ("act", "closure", "node", "params")
 
-    def __init__(
-        self, node: ast.Call, closure: Closure | None, act: Act, params: tuple[tuple[str, V], ...]
-    ) -> None:
+    def __init__(self, node: ast.Call, closure: Closure | None, act: Act, params: tuple[tuple[str, V], ...]) -> None:
         self.node = node
         self.closure = closure
         self.act = act

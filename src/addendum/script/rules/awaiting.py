@@ -15,7 +15,9 @@ from addendum.script.rules.subject import Subject
 from addendum.script.scope import COUNTED, Function, Names
 
 KEEPERS = frozenset({"append", "extend", "insert", "add", "setdefault", "update"})
-COLLECTORS = frozenset({"list", "tuple", "dict", "zip", "enumerate", "reversed", "sorted", "map", "filter", "isinstance"})
+COLLECTORS = frozenset(
+    {"list", "tuple", "dict", "zip", "enumerate", "reversed", "sorted", "map", "filter", "isinstance"}
+)
 
 AWAIT = "Write `await` in front of it."
 

@@ -102,7 +102,7 @@ IMPORTS: Final[dict[str, str]] = {
     **dict.fromkeys(("time", "datetime"), "Leave it out; write `await ctx.now()`."),
     **dict.fromkeys(("random", "secrets"), "Leave it out; write `await ctx.random()`."),
     "uuid": "Leave it out; write `await ctx.uuid()`.",
-    "logging": "Leave it out; write `ctx.log(\"text\")`.",
+    "logging": 'Leave it out; write `ctx.log("text")`.',
     "copy": "Copy with `list(x)`, `dict(x)` or `{**x}`.",
     "statistics": "Compute it: `sum(xs) / len(xs)`.",
     "string": "Write the characters out.",
@@ -152,9 +152,7 @@ ATTRIBUTES: Final[dict[str, tuple[str, str]]] = {
         ("gi_frame", "gi_code", "cr_frame", "cr_code", "ag_frame", "f_globals", "f_locals", "f_back", "tb_frame"),
         ("{} reaches a frame of the interpreter.", "Use variables."),
     ),
-    **dict.fromkeys(
-        ("send", "throw", "close"), ("{} drives a coroutine or generator by hand.", "Await it.")
-    ),
+    **dict.fromkeys(("send", "throw", "close"), ("{} drives a coroutine or generator by hand.", "Await it.")),
     **dict.fromkeys(("run",), ("{} is not a call of `ctx`.", "Name the parameter `ctx`.")),
 }
 

@@ -13,9 +13,7 @@ from addendum.script.report import Violation
 from addendum.script.rules.subject import Subject
 from addendum.script.scope import Function
 
-CONSUMERS: Final = frozenset(
-    {"sum", "any", "all", "min", "max", "list", "set", "tuple", "dict", "sorted", "frozenset"}
-)
+CONSUMERS: Final = frozenset({"sum", "any", "all", "min", "max", "list", "set", "tuple", "dict", "sorted", "frozenset"})
 METHODS: Final = frozenset({"join", "extend", "update", "fromkeys"})
 LAZY: Final = frozenset({"zip", "map", "filter", "enumerate", "reversed"})
 _LIST = "Write a list comprehension in brackets."

@@ -2,7 +2,8 @@
 
 ## What it does
 Compiles the text as Python 3.11 and checks its size (64 KiB, 2,000 lines), the length of its lines, how deep
-brackets, blocks and expressions nest, and that no character or number is one that the sandboxes read differently.
+brackets, blocks and expressions nest, and that no character or number is one that the sandboxes read
+differently.
 
 ## Why is this bad?
 A text that doesn't parse can't run. A text that nests hundreds of levels deep can bring a parser down, and the

@@ -5,8 +5,8 @@ Looks for exactly one entry function with exactly these two parameters, and refu
 that aren't a docstring, an import, an assignment of a constant, or a function.
 
 ## Why is this bad?
-The host calls `orchestrate(ctx, args)`. Code at the top level runs before there is a `ctx`, in every replay, and
-outside of all that is recorded.
+The host calls `orchestrate(ctx, args)`. Code at the top level runs before there is a `ctx`, in every replay,
+and outside of all that is recorded.
 
 ## Use instead
 Move the statements into `orchestrate`, and keep constants such as limits, names and schemas at the top.

@@ -1,13 +1,15 @@
-"""`ctx` is used only through its methods, with the right signature; every call is awaited or handed to a container.
+"""`ctx` is used only through its methods, with the right signature; every call is awaited or handed to a
+container.
 
 ## What it does
-Checks each use of `ctx`: that it is `ctx.method(...)` with a known method and the right arguments, or a whole argument
-bound to a parameter named `ctx`; that a capability name is a string literal; and that no coroutine is dropped or used
-as if it were its result. Names from other libraries and older versions get a hint to the right one.
+Checks each use of `ctx`: that it is `ctx.method(...)` with a known method and the right arguments, or a whole
+argument bound to a parameter named `ctx`; that a capability name is a string literal; and that no coroutine is
+dropped or used as if it were its result. Names from other libraries and older versions get a hint to the right
+one.
 
 ## Why is this bad?
-What is called, where and how often is read off the source before anything runs. An alias, a computed name or a stored
-`ctx` hides that. A coroutine that nobody awaits never runs.
+What is called, where and how often is read off the source before anything runs. An alias, a computed name or a
+stored `ctx` hides that. A coroutine that nobody awaits never runs.
 
 ## Use instead
 `await ctx.run("text.generate", {"prompt": text})`, and `await ctx.parallel([one(x) for x in items[:5]])`.
@@ -40,7 +42,9 @@ FOREIGN: Final[dict[str, str]] = {
     **dict.fromkeys(("chain", "pipe", "stages", "stream"), "Write `await ctx.pipeline(items, stage1, stage2)`."),
     **dict.fromkeys(("graph", "workflow"), 'Write `await ctx.dag({"a": (fn_a, []), "b": (fn_b, ["a"])})`.'),
     **dict.fromkeys(("any", "first", "select", "fastest", "wait_any"), "Write `await ctx.race([...])`."),
-    **dict.fromkeys(("print", "info", "warn", "warning", "debug", "error", "emit", "logger"), 'Write `ctx.log("text")`.'),
+    **dict.fromkeys(
+        ("print", "info", "warn", "warning", "debug", "error", "emit", "logger"), 'Write `ctx.log("text")`.'
+    ),
     **dict.fromkeys(("progress", "status", "stage", "section"), 'Write `ctx.phase("title")`.'),
     **dict.fromkeys(("time", "timestamp", "utcnow", "today", "clock"), "Write `await ctx.now()`."),
     **dict.fromkeys(("wait", "delay", "timer", "pause"), "Write `await ctx.sleep(seconds)`."),
@@ -86,9 +90,7 @@ def check(subject: Subject) -> Iterator[Violation]:
 def _use(subject: Subject, name: ast.Name) -> Iterator[Violation]:
     parent = subject.scope.parent[name]
     if not isinstance(name.ctx, ast.Load):
-        yield subject.violation(
-            ID, name, "{} is bound to something else.", "Give the variable another name.", at=name
-        )
+        yield subject.violation(ID, name, "{} is bound to something else.", "Give the variable another name.", at=name)
     elif isinstance(parent, ast.Attribute):
         yield from _attribute(subject, parent)
     elif isinstance(parent, ast.Call) and name in parent.args:
@@ -166,9 +168,7 @@ def _script_callee(subject: Subject, call: ast.Call) -> bool:
 def _attribute(subject: Subject, node: ast.Attribute) -> Iterator[Violation]:
     parent = subject.scope.parent[node]
     if node.attr not in METHODS:
-        yield subject.violation(
-            ID, node, "{} is no method of `ctx`.", FOREIGN.get(node.attr.lower(), _KNOWN)
-        )
+        yield subject.violation(ID, node, "{} is no method of `ctx`.", FOREIGN.get(node.attr.lower(), _KNOWN))
     elif not (isinstance(parent, ast.Call) and parent.func is node):
         yield subject.violation(
             ID,
@@ -198,9 +198,7 @@ def _signature(subject: Subject, call: ast.Call, method: str) -> Iterator[Violat
             'Write the name out: `ctx.run("text.generate", {...})`, one call per capability.',
         )
     elif not CAPABILITY.fullmatch(first.value) or len(first.value) > 120:
-        yield subject.violation(
-            ID, first, "{} can't be the name of a capability.", "Names look like `text.generate`."
-        )
+        yield subject.violation(ID, first, "{} can't be the name of a capability.", "Names look like `text.generate`.")
     for keyword in call.keywords:
         if keyword.arg == "take" and not _positive(keyword.value):
             yield subject.violation(

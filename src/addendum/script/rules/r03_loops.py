@@ -1,17 +1,18 @@
-"""Every loop, comprehension and recursion that can reach a capability call has a bound that follows from the source.
+"""Every loop, comprehension and recursion that can reach a capability call has a bound that follows from the
+source.
 
 ## What it does
-Follows the script on all paths and works out how often each loop body can run. A loop that makes no call needs no
-bound: the sandbox's limits on time and memory hold it.
+Follows the script on all paths and works out how often each loop body can run. A loop that makes no call needs
+no bound: the sandbox's limits on time and memory hold it.
 
 ## Why is this bad?
-Each iteration may cost money. With a bound the worst case is known before the first call is paid; without one it
-depends on data that nobody has seen yet.
+Each iteration may cost money. With a bound the worst case is known before the first call is paid; without one
+it depends on data that nobody has seen yet.
 
 ## Use instead
-Cut the list (`items[:10]`), loop over a literal `range`, use `min(n, 10)`, a constant list, or a counter that rises
-on every path and is compared with a constant. What is derived from such a thing is bounded too: `enumerate`, `zip`,
-`sorted`, a filter, a helper's argument, a list that only bounded loops append to.
+Cut the list (`items[:10]`), loop over a literal `range`, use `min(n, 10)`, a constant list, or a counter that
+rises on every path and is compared with a constant. What is derived from such a thing is bounded too:
+`enumerate`, `zip`, `sorted`, a filter, a helper's argument, a list that only bounded loops append to.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ def check(subject: Subject) -> Iterator[Violation]:
             yield subject.violation(
                 ID,
                 node.test,
-                "Nothing bounds how often `while {}` runs, and each round makes a call.".replace("`while {}`", "while {}"),
+                "Nothing bounds how often `while {}` runs, and each round makes a call.".replace(
+                    "`while {}`", "while {}"
+                ),
                 "Add a counter that rises on every path and is compared with a constant, or use `for _ in range(N)`.",
                 at=node,
             )

@@ -1,12 +1,12 @@
 """No iteration whose order is not defined (sets).
 
 ## What it does
-Refuses to walk a set: in a loop, a comprehension, `list()`, `join` and so on. Testing membership, `len`, `sorted`, `min`
-and `max` are fine, as nothing depends on the order there.
+Refuses to walk a set: in a loop, a comprehension, `list()`, `join` and so on. Testing membership, `len`,
+`sorted`, `min` and `max` are fine, as nothing depends on the order there.
 
 ## Why is this bad?
-The order of a set depends on hashes, and differs between interpreters and runs. Calls would be made in another order in
-a replay, and results would be other ones.
+The order of a set depends on hashes, and differs between interpreters and runs. Calls would be made in another
+order in a replay, and results would be other ones.
 
 ## Use instead
 `sorted(names)`, or a list without repeats: `list(dict.fromkeys(names))`.
@@ -25,7 +25,9 @@ from addendum.script.scope import Function, Parameter
 ID = "R04"
 TITLE = "Nothing depends on the order of a set"
 
-UNORDERED: Final = frozenset({"sorted", "set", "frozenset", "len", "min", "max", "sum", "any", "all", "bool", "isinstance"})
+UNORDERED: Final = frozenset(
+    {"sorted", "set", "frozenset", "len", "min", "max", "sum", "any", "all", "bool", "isinstance"}
+)
 _ORDERED: Final = frozenset({"list", "tuple", "enumerate", "zip", "map", "filter", "iter", "next", "dict", "reversed"})
 _MAKES: Final = frozenset({"union", "intersection", "difference", "symmetric_difference"})
 FIX: Final = "Write `sorted(...)` around it, or use `list(dict.fromkeys(...))` instead of a set."
@@ -73,11 +75,7 @@ def _call(subject: Subject, call: ast.Call, kinds: _Kinds) -> Iterator[Violation
     func = call.func
     if isinstance(func, ast.Name):
         keyed = any(keyword.arg == "key" for keyword in call.keywords)
-        if func.id in _ORDERED or (func.id in ("min", "max", "sorted") and keyed):
-            for part in call.args:
-                if kinds.is_set(part):
-                    yield _violation(subject, part)
-        elif func.id in ("str", "repr"):
+        if func.id in _ORDERED or (func.id in ("min", "max", "sorted") and keyed) or func.id in ("str", "repr"):
             for part in call.args:
                 if kinds.is_set(part):
                     yield _violation(subject, part)
@@ -135,4 +133,6 @@ class _Kinds:
         return False
 
     def _view(self, node: ast.expr) -> bool:
-        return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("keys", "items")
+        return (
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("keys", "items")
+        )

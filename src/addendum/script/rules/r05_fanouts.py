@@ -1,23 +1,22 @@
 """Every fan-out has a width bound that follows from the source.
 
 ## What it does
-Works out how many branches each `ctx.parallel`, `ctx.pipeline`, `ctx.dag` and `ctx.race` can have: directly, through
-a list variable, a helper, a star argument or a comprehension.
+Works out how many branches each `ctx.parallel`, `ctx.pipeline`, `ctx.dag` and `ctx.race` can have: directly,
+through a list variable, a helper, a star argument or a comprehension.
 
 ## Why is this bad?
 All branches start at once. A width that comes from data can spend a whole budget in one step, before any result
 could stop it.
 
 ## Use instead
-Cut the list that the branches are made from: `[one(x) for x in items[:10]]`. A list that only bounded loops append
-to is bounded as well.
+Cut the list that the branches are made from: `[one(x) for x in items[:10]]`. A list that only bounded loops
+append to is bounded as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import ast
+from collections.abc import Iterator
 
 from addendum.script.report import Violation
 from addendum.script.rules.subject import Subject

@@ -1,16 +1,16 @@
 """No hidden input: clock, randomness, `id`, `hash`, environment, module state changed at run time.
 
 ## What it does
-Refuses modules and builtins that read the world outside the script, texts made from a function's or object's address, and
-changes of top-level lists and dicts from inside functions.
+Refuses modules and builtins that read the world outside the script, texts made from a function's or object's
+address, and changes of top-level lists and dicts from inside functions.
 
 ## Why is this bad?
-A replay has to see what the first run saw. Whatever isn't in `args`, in a result or recorded by `ctx` can be another
-value the next time, and every call that depends on it diverges.
+A replay has to see what the first run saw. Whatever isn't in `args`, in a result or recorded by `ctx` can be
+another value the next time, and every call that depends on it diverges.
 
 ## Use instead
-`await ctx.now()`, `await ctx.random()`, `await ctx.uuid()`, `await ctx.sleep(seconds)`: they are recorded. Pass state as
-arguments and return it.
+`await ctx.now()`, `await ctx.random()`, `await ctx.uuid()`, `await ctx.sleep(seconds)`: they are recorded. Pass
+state as arguments and return it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,11 @@ HIDDEN: Final[dict[str, str]] = {
     **dict.fromkeys(("time", "datetime", "date", "timedelta", "timezone", "calendar"), CLOCK),
     **dict.fromkeys(("random", "secrets", "numpy"), CHANCE),
     "uuid": "Write `await ctx.uuid()`.",
-    **dict.fromkeys(("os", "sys", "environ", "getenv", "platform", "socket", "locale"), "Pass what is needed in `args`."),
+    **dict.fromkeys(
+        ("os", "sys", "environ", "getenv", "platform", "socket", "locale"), "Pass what is needed in `args`."
+    ),
     **dict.fromkeys(("input", "open", "pathlib", "Path"), "Pass the text in `args`."),
-    "id": "Use a key of the data, such as `item[\"id\"]`.",
+    "id": 'Use a key of the data, such as `item["id"]`.',
     "hash": "Use the value itself as a key, or compare values.",
     "object": "Use None or a literal as a marker.",
 }
@@ -47,9 +49,7 @@ def check(subject: Subject) -> Iterator[Violation]:
         if name.id in HIDDEN and isinstance(name.ctx, ast.Load) and subject.scope.bindings(name) in (None, [None]):
             if subject.scope.bindings(name) == [None] and not _imported(subject, name.id):
                 continue
-            yield subject.violation(
-                ID, name, "{} reads something that isn't recorded.", HIDDEN[name.id]
-            )
+            yield subject.violation(ID, name, "{} reads something that isn't recorded.", HIDDEN[name.id])
     for node in subject.nodes(ast.FormattedValue):
         yield from _address(subject, node.value)
     for call in subject.nodes(ast.Call):

@@ -1,16 +1,16 @@
 """The width and order of a fan-out don't depend on arrival order; a branch that changes outer state is a warning.
 
 ## What it does
-Looks for branches of a fan-out that change a list, dict or variable outside themselves. That alone is a warning. It is an
-error when such a list, unsorted, decides over the width or the order of another fan-out.
+Looks for branches of a fan-out that change a list, dict or variable outside themselves. That alone is a
+warning. It is an error when such a list, unsorted, decides over the width or the order of another fan-out.
 
 ## Why is this bad?
-Branches end in an order that nobody chose. A replay repeats the recorded order, but a revision or a look at the source
-can't: which call is the third branch then depends on who was first.
+Branches end in an order that nobody chose. A replay repeats the recorded order, but a revision or a look at the
+source can't: which call is the third branch then depends on who was first.
 
 ## Use instead
-Return values from the branches; `ctx.parallel` gives them back in the order of the branches. Or sort before the next
-fan-out.
+Return values from the branches; `ctx.parallel` gives them back in the order of the branches. Or sort before the
+next fan-out.
 """
 
 from __future__ import annotations
@@ -132,9 +132,7 @@ def _is_dict(subject: Subject, name: ast.Name) -> bool:
     return not any(isinstance(value, ast.List | ast.ListComp | ast.BinOp) for value in bound)
 
 
-def _dependent(
-    subject: Subject, call: ast.Call, tainted: dict[tuple[Names, str], ast.AST]
-) -> Iterator[Violation]:
+def _dependent(subject: Subject, call: ast.Call, tainted: dict[tuple[Names, str], ast.AST]) -> Iterator[Violation]:
     """A fan-out whose branches are made by walking a tainted name, without sorting it."""
     seen: set[tuple[Names, str]] = set()
     todo: list[ast.expr] = [call.args[0]]
@@ -159,7 +157,14 @@ def _dependent(
         elif isinstance(node, ast.Subscript):
             todo.append(node.value)
         elif isinstance(node, ast.Call):
-            if isinstance(node.func, ast.Name) and node.func.id in ("list", "tuple", "enumerate", "zip", "reversed", "dict"):
+            if isinstance(node.func, ast.Name) and node.func.id in (
+                "list",
+                "tuple",
+                "enumerate",
+                "zip",
+                "reversed",
+                "dict",
+            ):
                 todo += node.args
             elif isinstance(node.func, ast.Attribute) and node.func.attr in ("items", "keys", "values", "copy"):
                 todo.append(node.func.value)

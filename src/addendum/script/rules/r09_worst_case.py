@@ -1,8 +1,8 @@
 """The worst case of calls is within the grant, or the grant says that the limit at run time decides.
 
 ## What it does
-Takes the worst case per capability that follows from loop bounds and fan-out widths, and compares it with the calls
-that the grant allows.
+Takes the worst case per capability that follows from loop bounds and fan-out widths, and compares it with the
+calls that the grant allows.
 
 ## Why is this bad?
 A script that may need more than it was granted can come to a halt half way, with the first half paid for.

@@ -1,14 +1,16 @@
-"""Isolation: only the parts of Python that are known to mean the same on every backend and to reach nothing outside.
+"""Isolation: only the parts of Python that are known to mean the same on every backend and to reach nothing
+outside.
 
 ## What it does
-Allows by name: the statements and expressions of the language, builtins, methods, the modules `json`, `math` and `re` and
-what they hold. Everything else is refused, by name, with the way to write it instead: other imports, classes, generators,
-`with`, `global`, `del`, decorators, dunder names and attributes, format strings that reach into objects, class patterns.
+Allows by name: the statements and expressions of the language, builtins, methods, the modules `json`, `math`
+and `re` and what they hold. Everything else is refused, by name, with the way to write it instead: other
+imports, classes, generators, `with`, `global`, `del`, decorators, dunder names and attributes, format strings
+that reach into objects, class patterns.
 
 ## Why is this bad?
-A script is written by a model and runs with somebody's authority. Attributes of frames, code, globals and classes lead out
-of any sandbox written in Python. And what one interpreter understands otherwise than another makes a run that can't be
-replayed.
+A script is written by a model and runs with somebody's authority. Attributes of frames, code, globals and
+classes lead out of any sandbox written in Python. And what one interpreter understands otherwise than another
+makes a run that can't be replayed.
 
 ## Use instead
 Functions, dicts and lists; capabilities for everything that touches the world.
@@ -22,7 +24,7 @@ from collections.abc import Iterator
 from addendum.script.report import Violation
 from addendum.script.rules import language, lazy, raising
 from addendum.script.rules.subject import Subject
-from addendum.script.scope import METHODS, Function, Parameter
+from addendum.script.scope import METHODS, Binding, Function
 
 ID = "R10"
 TITLE = "Isolation"
@@ -33,7 +35,9 @@ def check(subject: Subject) -> Iterator[Violation]:
     for kind, nodes in subject.scope.index.items():
         if kind in language.ALLOWED:
             continue
-        what, fix = language.REFUSED.get(kind.__name__, (f"`{kind.__name__}` is not part of the language.", language.PLAIN))
+        what, fix = language.REFUSED.get(
+            kind.__name__, (f"`{kind.__name__}` is not part of the language.", language.PLAIN)
+        )
         for node in nodes:
             yield subject.violation(ID, node, what, fix)
     yield from _names(subject)
@@ -73,8 +77,8 @@ def _names(subject: Subject) -> Iterator[Violation]:
     places += [(keyword, keyword.arg) for keyword in subject.nodes(ast.keyword)]
     places += [(handler, handler.name) for handler in subject.nodes(ast.ExceptHandler)]
     places += [(alias, alias.asname) for alias in subject.nodes(ast.alias)]
-    for kind in (ast.MatchAs, ast.MatchStar):
-        places += [(node, node.name) for node in subject.nodes(kind)]
+    places += [(pattern, pattern.name) for pattern in subject.nodes(ast.MatchAs)]
+    places += [(pattern, pattern.name) for pattern in subject.nodes(ast.MatchStar)]
     places += [(node, node.rest) for node in subject.nodes(ast.MatchMapping)]
     for statement in subject.nodes(ast.Nonlocal):
         places += [(statement, found) for found in statement.names]
@@ -84,17 +88,19 @@ def _names(subject: Subject) -> Iterator[Violation]:
             yield subject.violation(ID, node, f"The name `{text}` is reserved for {reserved}.", "Use another name.")
     for text, bound in subject.scope.module.bindings.items():
         if bound and (text in language.BUILTINS or text in language.GUEST) and not _is_import(subject, text):
-            value = bound[0]
-            node = value.node if isinstance(value, Function) else value if isinstance(value, ast.AST) else None
             yield subject.violation(
                 ID,
-                node if node is not None else subject.source.tree,
+                _bound_at(bound[0]) or subject.source.tree,
                 f"The top level gives `{text}` another meaning.",
                 "Use another name.",
             )
     for name in subject.nodes(ast.Name):
         if name.id == "CapabilityError" and not isinstance(name.ctx, ast.Load):
             yield subject.violation(ID, name, "{} gets another meaning.", "Use another name.")
+
+
+def _bound_at(value: Binding) -> ast.AST | None:
+    return value.node if isinstance(value, Function) else value if isinstance(value, ast.expr) else None
 
 
 def _is_import(subject: Subject, name: str) -> bool:
@@ -118,12 +124,12 @@ def _imports(subject: Subject) -> Iterator[Violation]:
                 ID,
                 statement,
                 f"The import of `{alias.name}` is not allowed.",
-                language.IMPORTS.get(alias.name.split(".")[0], "Only `import json`, `import math` and `import re` are."),
+                language.IMPORTS.get(
+                    alias.name.split(".")[0], "Only `import json`, `import math` and `import re` are."
+                ),
             )
         elif alias.asname is not None:
-            yield subject.violation(
-                ID, statement, "{} gives the module another name.", f"Write `import {alias.name}`."
-            )
+            yield subject.violation(ID, statement, "{} gives the module another name.", f"Write `import {alias.name}`.")
 
 
 def _attribute(subject: Subject, node: ast.Attribute) -> Iterator[Violation]:
@@ -158,10 +164,11 @@ def _attribute(subject: Subject, node: ast.Attribute) -> Iterator[Violation]:
                 ID, node, "{} is a method that isn't called where it stands.", f"Write `lambda x: x.{name}()`."
             )
     elif name in METHODS and not called:
-        yield subject.violation(ID, node, "{} is no attribute that a value has.", "Write `value[\"" + name + "\"]`.")
+        yield subject.violation(ID, node, "{} is no attribute that a value has.", 'Write `value["' + name + '"]`.')
     else:
         what, fix = language.ATTRIBUTES.get(
-            name, (f"The attribute `{name}` is not part of the language.", f'For a key of a dict write `value["{name}"]`.')
+            name,
+            (f"The attribute `{name}` is not part of the language.", f'For a key of a dict write `value["{name}"]`.'),
         )
         yield subject.violation(ID, node, what, fix)
 
@@ -205,7 +212,9 @@ def _method_call(subject: Subject, call: ast.Call, func: ast.Attribute) -> Itera
         for keyword in call.keywords:
             if keyword.arg not in language.JSON_KEYWORDS:
                 yield subject.violation(
-                    ID, keyword.value, f"`json.{name}` doesn't take `{keyword.arg}` on every backend.",
+                    ID,
+                    keyword.value,
+                    f"`json.{name}` doesn't take `{keyword.arg}` on every backend.",
                     "Convert the values before, and pass only `indent`, `sort_keys`, `ensure_ascii` or `separators`.",
                 )
     elif name == "sub" and call.args:
@@ -255,14 +264,22 @@ def _definitions(subject: Subject) -> Iterator[Violation]:
         bound = home.bindings.get(function.name, []) if home is not None else []
         if bound and bound[0] is not function and function.name != "orchestrate":
             yield subject.violation(
-                ID, function.node, f"`{function.name}` is defined more than once.", "Give each function its own name.",
+                ID,
+                function.node,
+                f"`{function.name}` is defined more than once.",
+                "Give each function its own name.",
             )
         if getattr(function.node, "type_params", None):
-            yield subject.violation(ID, function.node, "Type parameters are not part of the language.", "Leave them out.")
+            yield subject.violation(
+                ID, function.node, "Type parameters are not part of the language.", "Leave them out."
+            )
     for generator in subject.nodes(ast.comprehension):
         if generator.is_async:
             yield subject.violation(
-                ID, generator.iter, "An async comprehension is not part of the language.", "Write `for` without `async`."
+                ID,
+                generator.iter,
+                "An async comprehension is not part of the language.",
+                "Write `for` without `async`.",
             )
 
 
@@ -276,6 +293,3 @@ def _patterns(subject: Subject) -> Iterator[Violation]:
                 "{} reads attributes of a value.",
                 'Match on a literal, a list, a dict such as `{"kind": kind}`, or use `isinstance`.',
             )
-
-
-_ = Parameter

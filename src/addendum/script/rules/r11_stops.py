@@ -1,12 +1,12 @@
 """A stop can't be swallowed: no bare `except`, no `BaseException`, no call in `finally`.
 
 ## What it does
-Refuses handlers that would catch more than errors, `return`, `break`, `continue` and calls in `finally`, and names in
-`except` that aren't known exception classes.
+Refuses handlers that would catch more than errors, `return`, `break`, `continue` and calls in `finally`, and
+names in `except` that aren't known exception classes.
 
 ## Why is this bad?
-A stop (a divergence, a denied call, an exhausted budget, a cancellation) ends the run. A script that catches it, or
-makes another call on its way out, would go on without authority.
+A stop (a divergence, a denied call, an exhausted budget, a cancellation) ends the run. A script that catches
+it, or makes another call on its way out, would go on without authority.
 
 ## Use instead
 Catch `CapabilityError`, or the named exception that you expect. Move what stands in `finally` behind the `try`.
@@ -61,9 +61,7 @@ def _caught(subject: Subject, part: ast.expr) -> Iterator[Violation]:
                 ID, part, "What {} catches isn't written here.", "Name the exception classes in the `except`."
             )
     elif not (isinstance(part, ast.Attribute) and _library_error(part)):
-        yield subject.violation(
-            ID, part, "What {} catches isn't known.", "Name the exception classes in the `except`."
-        )
+        yield subject.violation(ID, part, "What {} catches isn't known.", "Name the exception classes in the `except`.")
 
 
 def _library_error(part: ast.Attribute) -> bool:
@@ -80,6 +78,9 @@ def _finally(subject: Subject, statement: ast.stmt) -> Iterator[Violation]:
             )
         elif isinstance(node, ast.Await) or (isinstance(node, ast.Call) and subject.scope.counted(node)):
             yield subject.violation(
-                ID, node, "{} in `finally` makes a call on the way out of a stop.", "Move it behind the `try` statement."
+                ID,
+                node,
+                "{} in `finally` makes a call on the way out of a stop.",
+                "Move it behind the `try` statement.",
             )
             return

@@ -1,16 +1,17 @@
 """Payloads and results are JSON values; payloads are within the size limit.
 
 ## What it does
-Looks at the second argument of `ctx.run` and at what `orchestrate` returns, and refuses what can't be JSON wherever that
-shows in the source: sets, bytes, lambdas, keys that aren't text, NaN and infinities, integers beyond 2^53.
+Looks at the second argument of `ctx.run` and at what `orchestrate` returns, and refuses what can't be JSON
+wherever that shows in the source: sets, bytes, lambdas, keys that aren't text, NaN and infinities, integers
+beyond 2^53.
 
 ## Why is this bad?
-A payload is compared with the recorded one by the digest of its JSON. What JSON can't say can't be recorded, compared or
-served again.
+A payload is compared with the recorded one by the digest of its JSON. What JSON can't say can't be recorded,
+compared or served again.
 
 ## Use instead
-A dict with string keys, made of dicts, lists, texts, numbers, booleans and None. Send a set as `sorted(names)`, a large
-number as text.
+A dict with string keys, made of dicts, lists, texts, numbers, booleans and None. Send a set as `sorted(names)`,
+a large number as text.
 """
 
 from __future__ import annotations
@@ -26,7 +27,17 @@ ID = "R12"
 TITLE = "Payloads and results are JSON"
 
 MAX_INT = 2**53 - 1
-_NO_DICT = (ast.List, ast.Tuple, ast.Set, ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.Lambda, ast.JoinedStr)
+_NO_DICT = (
+    ast.List,
+    ast.Tuple,
+    ast.Set,
+    ast.ListComp,
+    ast.SetComp,
+    ast.GeneratorExp,
+    ast.Lambda,
+    ast.JoinedStr,
+    ast.Constant,
+)
 _NOT_JSON: dict[type[ast.AST], tuple[str, str]] = {
     ast.Set: ("a set", "Write `sorted(...)` or a list."),
     ast.SetComp: ("a set", "Write a list comprehension."),
@@ -37,7 +48,9 @@ _MAKERS = {
     "set": ("a set", "Write `sorted(...)` instead."),
     "frozenset": ("a set", "Write `sorted(...)` instead."),
     "range": ("a range", "Write `list(range(...))`."),
-    **dict.fromkeys(("map", "filter", "zip", "enumerate", "reversed", "iter"), ("an iterator", "Write `list(...)` around it.")),
+    **dict.fromkeys(
+        ("map", "filter", "zip", "enumerate", "reversed", "iter"), ("an iterator", "Write `list(...)` around it.")
+    ),
 }
 
 
@@ -54,7 +67,7 @@ def check(subject: Subject) -> Iterator[Violation]:
 
 def _payload(subject: Subject, node: ast.expr) -> Iterator[Violation]:
     seen = _behind(subject, node)
-    if isinstance(seen, _NO_DICT) or (isinstance(seen, ast.Constant)) or _sure_list(seen):
+    if isinstance(seen, _NO_DICT) or _sure_list(seen):
         yield subject.violation(
             ID, node, "The payload {} is no JSON object.", 'Write a dict with string keys, such as `{"prompt": text}`.'
         )
@@ -80,7 +93,11 @@ def _behind(subject: Subject, node: ast.expr) -> ast.expr:
 
 
 def _sure_list(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("list", "sorted", "str", "int", "len")
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("list", "sorted", "str", "int", "len")
+    )
 
 
 def _literal_size(node: ast.expr) -> int:

@@ -35,7 +35,9 @@ def check(subject: Subject) -> Iterator[Violation]:
 def _made(subject: Subject, call: ast.Call, name: str) -> Iterator[Violation]:
     if name == "CapabilityError":
         if len(call.args) > 3 or any(isinstance(part, ast.Starred) for part in call.args):
-            yield subject.violation("R10", call, "{} has too many arguments.", "Write `CapabilityError(code, message)`.")
+            yield subject.violation(
+                "R10", call, "{} has too many arguments.", "Write `CapabilityError(code, message)`."
+            )
         elif len(call.args) + len(call.keywords) < 2:
             yield subject.violation(
                 "R10", call, "{} has no code and message.", 'Write `CapabilityError("refused", "why")`.'
@@ -53,7 +55,19 @@ def _may_be_text(subject: Subject, node: ast.expr) -> bool:
     if isinstance(node, _NO_TEXT):
         return False
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and subject.scope.bindings(node.func) is None:
-        return node.func.id not in ("len", "int", "float", "sum", "list", "dict", "sorted", "round", "abs", "set", "bool")
+        return node.func.id not in (
+            "len",
+            "int",
+            "float",
+            "sum",
+            "list",
+            "dict",
+            "sorted",
+            "round",
+            "abs",
+            "set",
+            "bool",
+        )
     if isinstance(node, ast.Name):
         bound = subject.scope.bindings(node) or []
         return not (len(bound) == 1 and isinstance(bound[0], _NO_TEXT))

@@ -1,0 +1,114 @@
+"""Objects that an iteration made and the next one still sees: they become one that stands for all earlier ones."""
+
+from __future__ import annotations
+
+import ast
+
+from addendum.script.bounds.machine import Machine
+from addendum.script.bounds.state import Cost, State, visit
+from addendum.script.bounds.values import Closure, Coro, Obj, Seq, V, join_obj
+
+
+class Aging:
+    """Renames the objects that one iteration made to the one that stands for those of all earlier iterations."""
+
+    def __init__(self, machine: Machine, names: dict[int, int]) -> None:
+        self.machine = machine
+        self.names = names
+
+    def refs(self, refs: frozenset[int]) -> frozenset[int]:
+        return frozenset(self.names.get(ref, ref) for ref in refs) if refs else refs
+
+    def value(self, value: V) -> V:
+        if not (value.refs or value.seq or value.coros or value.funcs):
+            return value
+        seq = value.seq
+        if seq is not None:
+            items = None if seq.items is None else tuple(self.value(item) for item in seq.items)
+            seq = Seq(seq.lo, seq.hi, self.value(seq.elem), items, self.refs(seq.live), seq.share, seq.step)
+            if seq == value.seq:
+                seq = value.seq
+        refs = self.refs(value.refs)
+        funcs = frozenset(self.closure(closure) for closure in value.funcs) if value.funcs else value.funcs
+        coros = frozenset(self.coro(coro) for coro in value.coros) if value.coros else value.coros
+        if seq is value.seq and refs == value.refs and funcs == value.funcs and coros == value.coros:
+            return value
+        return value._replace(seq=seq, refs=refs, funcs=funcs, coros=coros)
+
+    def closure(self, closure: Closure) -> Closure:
+        if not closure.defaults:
+            return closure
+        defaults = self.parts(closure.defaults)
+        return closure if defaults == closure.defaults else self.machine.closure(closure.node, closure.act, defaults)
+
+    def coro(self, coro: Coro) -> Coro:
+        params = self.parts(coro.params)
+        if params == coro.params:
+            return coro
+        return self.machine.coro(coro.node, coro.closure, coro.act, params)
+
+    def parts(self, parts: tuple[tuple[str, V], ...]) -> tuple[tuple[str, V], ...]:
+        return tuple((name, self.value(value)) for name, value in parts)
+
+    def cost(self, cost: Cost) -> Cost:
+        out: Cost = {}
+        for key, count in cost.items():
+            key = self.coro(key) if isinstance(key, Coro) else key
+            out[key] = out.get(key, 0) + count
+        return out
+
+    def object(self, obj: Obj) -> Obj:
+        fields = obj.fields
+        if fields is not None:
+            fields = tuple((name, self.value(value)) for name, value in fields)
+        return obj._replace(elem=self.value(obj.elem), key=self.value(obj.key), fields=fields)
+
+    def merged(self, state: State) -> dict[int, Obj]:
+        out: dict[int, Obj] = {}
+        for ident, target in self.names.items():
+            obj = self.object(state.heap[ident])._replace(many=True, glo=0, ghi=0, share=None, rest=None)
+            out[target] = obj if target not in out else join_obj(out[target], obj)
+        return out
+
+
+def aging(machine: Machine, start: State, cover: State, back: State) -> Aging | None:
+    """The renaming for the objects that are new in an iteration; None when none outlives it."""
+    fresh = [ident for ident in back.heap if ident not in cover.heap]
+    if not fresh:
+        return None
+    live: set[int] = set()
+    todo: list[int] = []
+
+    def seen(ref: int) -> None:
+        if ref not in live:
+            live.add(ref)
+            todo.append(ref)
+
+    for value in back.vars.values():
+        if value.refs or value.seq or value.coros or value.funcs:
+            visit(value, seen)
+    for ident in cover.heap:
+        seen(ident)
+    while todo:
+        obj = back.heap.get(todo.pop())
+        if obj is not None:
+            visit(obj.elem, seen)
+            visit(obj.key, seen)
+            for _, value in obj.fields or ():
+                visit(value, seen)
+    names: dict[int, int] = {}
+    by_site: dict[ast.AST | None, int] = {}
+    for ident, obj in cover.heap.items():
+        if obj.many and obj.site is not None and ident not in start.heap:
+            by_site.setdefault(obj.site, ident)
+    for ident in fresh:
+        if ident in live:
+            site = back.heap[ident].site
+            target = by_site.get(site) if site is not None else None
+            if target is None:
+                target = by_site[site] = ident
+            names[ident] = target
+    for ident in fresh:
+        if ident not in live:
+            del back.heap[ident]
+    return Aging(machine, names) if names else None

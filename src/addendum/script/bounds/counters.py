@@ -1,0 +1,95 @@
+"""How many iterations counters, lengths and shrinking lists allow (see `loops`)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from addendum.script.bounds.machine import Machine, length
+from addendum.script.bounds.rounds import Round
+from addendum.script.bounds.state import Key, State
+from addendum.script.bounds.values import INF, Count
+
+
+def iterations(machine: Machine, node: ast.AST, start: State, run: Round) -> tuple[Count, Count]:
+    """The most iterations that counters and lengths allow to start, and to come to their end.
+
+    `run` began from a state that covers all iterations.
+    """
+    started: Count = INF
+    completed: Count = INF
+    for head, done in _limits(machine, node, start, run):
+        completed = min(completed, head, done)
+        started = min(started, head, done + 1)
+    return max(started, 1), max(completed, 0)
+
+
+def _limits(machine: Machine, node: ast.AST, start: State, run: Round) -> Iterator[tuple[Count, Count]]:
+    """Pairs of the most iterations that can start by what holds at the head, and end by what holds at the back."""
+    back = run.back
+    for key, head in run.head_nums.items():
+        value, first = back.vars.get(key), start.vars.get(key)
+        if value is None or value.num is None or first is None or first.num is None or key in machine.volatile_vars:
+            continue
+        if value.top or value.misc or value.refs or value.seq or first.top or first.misc:
+            continue
+        num, begin = value.num, first.num
+        if num.sym != (run.uid, key, 1):
+            continue
+        yield _rising(num.dlo, begin.lo, head.hi - _offset(run, key, high=True), num.hi)
+        yield _rising(-num.dhi, -begin.hi, -(head.lo - _offset(run, key, high=False)), -num.lo)
+    for ident, obj in back.heap.items():
+        begin_obj, head_obj = start.heap.get(ident), run.head_heap.get(ident)
+        if begin_obj is None or head_obj is None or obj.many or ident in machine.volatile_refs or obj.foreign:
+            continue
+        yield _rising(obj.glo, begin_obj.lo, head_obj.hi - head_obj.ghi, obj.hi)
+        yield _rising(-obj.ghi, -begin_obj.hi, -(head_obj.lo - head_obj.glo), -obj.lo)
+    step = machine.steps_of.get(run.uid, 0)
+    for value in back.vars.values():
+        if value.num is not None and value.num.sym == (run.uid, (0, "index"), 1) and step and value.num.hi != INF:
+            low = machine.index_lows.get(run.uid, 0)
+            yield INF, (value.num.hi - value.num.dhi - low) // step + 1
+    if isinstance(node, ast.While):
+        yield _cut(machine, node.test, start, run), INF
+
+
+def _cut(machine: Machine, test: ast.expr, start: State, run: Round) -> Count:
+    """`while xs: ... xs = xs[k:]`: each iteration takes k elements away, as long as there are any."""
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    best: Count = INF
+    for part in parts:
+        name = part
+        if isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.Gt) and isinstance(part.left, ast.Call):
+            zero = part.comparators[0]
+            if isinstance(zero, ast.Constant) and zero.value == 0 and part.left.args:
+                name = part.left.args[0]
+        if not isinstance(name, ast.Name):
+            continue
+        key = machine.place(name)
+        if key is None or key in machine.volatile_vars:
+            continue
+        value, first = run.back.vars.get(key), start.vars.get(key)
+        if value is None or first is None or value.top or value.num or value.seq or len(value.refs) != 1:
+            continue
+        obj = run.back.heap[next(iter(value.refs))]
+        total = length(first, start)[1]
+        if obj.rest is not None and obj.rest[:2] == (run.uid, key) and total != INF:
+            best = min(best, -(-total // obj.rest[2]))
+    return best
+
+
+def _offset(run: Round, key: Key, *, high: bool) -> Count:
+    """How much the test itself (a walrus) has moved the counter since the iteration began."""
+    num = run.head_nums[key]
+    if num.sym != (run.uid, key, 1):
+        return INF if high else -INF
+    return num.dlo if high else num.dhi
+
+
+def _rising(by: Count, first: Count, at_head: Count, at_back: Count) -> tuple[Count, Count]:
+    """Iterations of a counter that rises by at least `by` from at least `first`, by its limits at head and back."""
+    if by < 1 or abs(first) == INF:
+        return INF, INF
+    head = max(0, (at_head - first) // by + 1) if abs(at_head) != INF else INF
+    back = max(0, (at_back - first) // by) if abs(at_back) != INF else INF
+    return head, back

@@ -1,0 +1,99 @@
+"""One round of a loop's analysis: the body run once from a state that covers the start of every iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from addendum.script.bounds.machine import Exits, Machine
+from addendum.script.bounds.state import Cost, Key, State
+from addendum.script.bounds.values import Coro, Num, Obj
+
+Step = Callable[[State, int], frozenset[int]]
+"""Begins an iteration, and says which lists are walked lazily."""
+
+
+@dataclass(slots=True)
+class Round:
+    """One run of the body: the state at its start, where it goes back to the start, and what one iteration costs."""
+
+    uid: int
+    walked: frozenset[int]
+    missing: set[Key]
+    head_nums: dict[Key, Num]
+    head_heap: dict[int, Obj]
+    back: State
+    breaks: list[State]
+    thrown: State | None
+
+
+def run_once(
+    machine: Machine, start: State, cover: State, enter: Step, body: Callable[[State], None], assuming: bool
+) -> Round:
+    """Run enter and body once, from a state that covers the start of an iteration."""
+    uid = machine.fresh()
+    state = cover.copy()
+    state.cost = {}
+    state.shared = {}
+    for key, value in state.vars.items():
+        num = value.num
+        if num is not None:
+            state.vars[key] = value._replace(num=Num(num.lo, num.hi, (uid, key, 1), 0, 0))
+    for ident, obj in state.heap.items():
+        if obj.glo or obj.ghi:
+            state.heap[ident] = obj._replace(glo=0, ghi=0)
+    outer_missing, machine.missing = machine.missing, set()
+    exits = Exits()
+    machine.exits.append(exits)
+    thrown: State | None = None
+    if machine.handlers:
+        thrown = state.copy()
+        machine.handlers.append(thrown)
+    machine.active.append(uid)
+    machine.begins[uid] = dict(state.vars)
+    if assuming:
+        machine.starts[uid] = start
+    walked = enter(state, uid)
+    head_nums = {key: value.num for key, value in state.vars.items() if value.num is not None}
+    head_heap = dict(state.heap)
+    if not state.dead:
+        body(state)
+    if thrown is not None:
+        machine.handlers.pop()
+    machine.exits.pop()
+    machine.active.pop()
+    del machine.begins[uid]
+    for other in exits.continues:
+        state.absorb(other)
+    missing, machine.missing = machine.missing, outer_missing | machine.missing
+    return Round(uid, walked, missing, head_nums, head_heap, state, exits.breaks, thrown)
+
+
+def assumed_rightly(machine: Machine, run: Round) -> bool:
+    """Whether what `!=` was taken for (see `guards.assume`) holds: the counter moves by single steps, one way."""
+    del machine.starts[run.uid]
+    for what, rising in machine.assumed.pop(run.uid, ()):
+        if isinstance(what, int):
+            obj = run.back.heap.get(what)
+            low, high = (obj.glo, obj.ghi) if obj is not None else (0, 0)
+        else:
+            value = run.back.vars.get(what)
+            num = value.num if value is not None else None
+            if run.back.dead:
+                continue
+            if num is None or num.sym != (run.uid, what, 1):
+                return False
+            low, high = num.dlo, num.dhi
+        if not run.back.dead and not (low >= 0 and high <= 1 if rising else low >= -1 and high <= 0):
+            return False
+    return True
+
+
+def grew_while_walked(run: Round) -> bool:
+    """Whether a list that the loop walks got longer in the body."""
+    return not run.back.dead and any(ref in run.back.heap and run.back.heap[ref].ghi > 0 for ref in run.walked)
+
+
+def reaches(cost: Cost) -> bool:
+    """Whether a cost has a call in it; a coroutine that was only made is none yet."""
+    return any(count and not isinstance(key, Coro) for key, count in cost.items())
