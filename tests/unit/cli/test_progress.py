@@ -1,0 +1,59 @@
+"""What is seen while a run goes on."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from rich.console import Console
+
+from addendum.cli.progress import Progress
+
+AT = "orchestrate/image.generate#0"
+
+
+def lines(*events: dict[str, Any]) -> list[str]:
+    """Return what is printed for events, beside a terminal."""
+    file = io.StringIO()
+    progress = Progress(Console(file=file, width=200))
+    with progress.watching():
+        for event in events:
+            progress(event)
+    return file.getvalue().splitlines()
+
+
+def test_replays_are_counted_in_one_line_before_the_next_thing() -> None:
+    """A hundred thousand replays are one line."""
+    replayed = {"event": "replayed", "identity": AT, "capability": "image.generate", "seq": 1, "ok": True}
+    settled = {"event": "settled", "identity": AT, "capability": "image.generate", "cost": 20_000_000, "ok": True}
+    assert lines(*[replayed] * 1000, settled, replayed) == [
+        "replayed   1000 calls from the store",
+        f"ok         image.generate   $0.02  {AT}",
+        "replayed   1 call from the store",
+    ]
+
+
+def test_failures_retries_limits_and_questions_are_lines() -> None:
+    """Each says what happened to which call."""
+    failed = {"code": "refused", "message": "no\nhands"}
+    shown = lines(
+        {"event": "dispatched", "identity": AT, "capability": "image.generate"},
+        {"event": "retry", "identity": AT, "capability": "image.generate", "code": "timeout", "in": 0.5},
+        {"event": "settled", "identity": AT, "capability": "image.generate", "cost": 0, "ok": False, "failure": failed},
+        {"event": "limit", "identity": AT, "limit": "calls <= 2"},
+        {"event": "asked", "identity": AT, "capability": "human.approve", "payload": {"question": "Go?"}},
+        {"event": "log", "text": "\x1b[2J"},
+        {"event": "something.new"},
+    )
+    assert [line.split()[0] for line in shown] == ["retry", "failed", "limit", "asked", "log"]
+    assert "again in 0.5 s" in shown[0]
+    assert "refused: no hands" in shown[1]
+    assert "\\x1b[2J" in shown[4]
+
+
+def test_nothing_is_printed_without_a_console() -> None:
+    """With --json nobody watches."""
+    progress = Progress(None)
+    with progress.watching():
+        progress({"event": "log", "text": "x"})
+        progress({"event": "replayed"})
