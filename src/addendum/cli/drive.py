@@ -175,7 +175,8 @@ def revise(
 ) -> int:
     """Submit a new script for a run, and execute it if it is admitted.
 
-    On a terminal the plan is shown and has to be confirmed; elsewhere it is applied at once, as with --yes.
+    On a terminal the plan is shown and has to be confirmed (exit code 4 if it isn't); elsewhere it is applied at once,
+    as with --yes.
     """
     from addendum import wiring
     from addendum.cli import planfile
@@ -208,7 +209,9 @@ def revise(
             if drawn.plan is None or drawn.plan.status != "planned":
                 return _finish(output, context, found, source=candidate.source, path=script or "", planned=True)
             _present(output, context, found, None, "")
-            typer.confirm("Apply this plan?", abort=True, err=True)
+            if not typer.confirm("Apply this plan?", err=True):
+                output.say("Not applied; nothing was sent.")
+                return 4
             at = drawn.plan.at
         wiring.recall(context, name)
         with _driven(progress) as stop:
