@@ -17,6 +17,7 @@ from addendum.broker.reconcile import commit_answers
 from addendum.broker.settle import Settler
 from addendum.canon import Digest, Json
 from addendum.errors import LimitExceeded, NotJson, SandboxError, StoreError
+from addendum.kernel import binding
 from addendum.kernel.loop import (
     Astray,
     Bind,
@@ -104,6 +105,8 @@ class Drive:
             result = self._steps()
             self._close()
             if isinstance(result, Astray):
+                if self._feed is None:
+                    binding.refuse(f"it was answered what nobody settled: {result.identity!r}")
                 # Nothing was sent on the strength of what travelled ahead. Once more, a call at a time.
                 self.loop = self.new_loop()
                 self.settler.rule.claims = self.loop.claims
@@ -197,7 +200,7 @@ class Drive:
     def _pause(self) -> float:
         """Return how long to wait for an answer at most, in seconds."""
         flights, clock = self.settler.flights, self.settler.clock
-        pause = POLL if flights.asked else 4 * POLL
+        pause = POLL
         if flights.timers:
             pause = min(pause, max(0.0, flights.timers[0].due - clock.monotonic()))
         if flights.later is not None:

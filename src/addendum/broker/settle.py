@@ -180,6 +180,7 @@ class Settler:
             attempt = self._attempt(decision, capability, self.journal.history.attempted + 1, blobs)
             (stored,) = self._write([Entry("attempt", attempt.body())], blobs)
             self.flights.asked[stored.seq] = decision.call
+            self.rule.asked(entries.attempt(stored.seq, stored.body))
             self.tally.dispatched += 1
             self.notice(
                 {

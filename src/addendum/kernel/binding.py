@@ -40,14 +40,12 @@ def check_path(identity: str, program: Program) -> None:
         refuse(f"it writes an identity in another way: {identity!r}")
     for frame in parsed.path:
         position = program.positions.get(frame.position)
-        if position is None or position.kind == "site" or position.kind != _kind(frame):
+        kind = "fanout" if frame.kind == "branch" else frame.kind
+        numbered = kind != "loop" or (isinstance(frame.branch, int) and not frame.entry)
+        if position is None or position.kind == "site" or position.kind != kind or not numbered:
             refuse(f"it names a frame that the script doesn't have: {frame}")
     if parsed.site.branch is not None:
         refuse(f"it calls where no call is written: {identity!r}")
-
-
-def _kind(frame: ids.Frame) -> str:
-    return "fanout" if frame.kind == "branch" else frame.kind
 
 
 def refuse(what: str) -> Never:

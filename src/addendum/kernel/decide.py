@@ -72,6 +72,11 @@ class Rule:
         for attempt in self.attempts.values():
             self._open.setdefault(attempt.identity, []).append(attempt)
 
+    def asked(self, attempt: Attempt) -> None:
+        """A person was asked in this attempt at the run: an execution that starts again waits for the same answer."""
+        self.attempts[attempt.seq] = attempt
+        self._open.setdefault(attempt.identity, []).append(attempt)
+
     def decide(self, call: Call) -> Decision:
         """Apply the table to one call."""
         superseded = self.superseding(call)
