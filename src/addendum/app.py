@@ -406,8 +406,8 @@ class App:
         """
         if abandon == (result is not UNSET):
             raise UsageError("An attempt is closed in one of two ways.", hint="Pass result=… or abandon=True.")
-        value = None if abandon else result
-        return operate.reconcile(self._context(), run, result=value, abandon=abandon, which=which, reason=reason, by=by)
+        known = operate.UNKNOWN if abandon else result
+        return operate.reconcile(self._context(), run, result=known, abandon=abandon, which=which, reason=reason, by=by)
 
     def approve(
         self, run: str, approved: bool = True, *, note: str = "", which: Sequence[str] = (), by: str = ""

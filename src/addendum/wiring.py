@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from addendum.authority.catalog import Catalog
 from addendum.authority.grant import everything
@@ -22,6 +23,12 @@ from addendum.rehearse.scenario import Scenario
 from addendum.runs.context import Context
 from addendum.sandbox.embedded import EmbeddedSandbox
 from addendum.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from addendum.ports import Confinement
+    from addendum.work.bench import Bench
+    from addendum.work.proposal import Policy
+    from addendum.work.snapshot import Snapshot
 
 CRASH_CHILD = (sys.executable, "-m", "addendum.cli.crash_child")
 SANDBOXES = ("monty", "bwrap")
@@ -67,10 +74,29 @@ def verify_sandbox(name: str, folder: Path) -> list[dict[str, str]]:
 
 
 def open_provider(name: str) -> tuple[Provider, Catalog]:
-    """Open a provider by name, with its catalog. Raises `ConfigError` for an unknown one."""
+    """Open a provider by name, with its catalog: `demo`, or `module:app` for what an `addendum.App` of a module has
+    registered (the current folder counts as a place for modules). Raises `ConfigError` for an unknown one."""
     if name == "demo":
         return demo.DemoProvider(), demo.CATALOG
-    raise ConfigError(f"There is no provider {name!r}.", hint="There is demo; register your own with addendum.App.")
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        raise ConfigError(f"There is no provider {name!r}.", hint="There are demo, and module:app for an addendum.App.")
+    sys.path.insert(0, "")
+    try:
+        found = getattr(importlib.import_module(module), attribute or "app")
+    except Exception as error:
+        raise ConfigError(
+            f"The provider {name!r} can't be loaded: {type(error).__name__}: {error}.",
+            hint="Name an importable module and its App, as in capabilities:app.",
+        ) from error
+    finally:
+        sys.path.remove("")
+    try:
+        return found.provider, found.catalog
+    except AttributeError:
+        raise ConfigError(
+            f"{name!r} is no App: it has no provider and no catalog.", hint="Name an addendum.App."
+        ) from None
 
 
 def open_local(rest: Provider | None = None) -> LocalProvider:
@@ -110,6 +136,44 @@ def recall(context: Context, run: str) -> None:
     if isinstance(context.provider, demo.DemoProvider):
         history = fold(context.store.entries(run))
         context.provider.count.update({name: totals.calls for name, totals in history.totals.items()})
+
+
+def open_confinement() -> Confinement:
+    """Open what commands and validators of work contracts are confined by."""
+    from addendum.sandbox.commands import BwrapConfinement
+
+    return BwrapConfinement()
+
+
+def work_snapshot(settings: Settings, runner: str) -> Callable[[Policy, Path], Snapshot]:
+    """Return what takes the present snapshot of a policy in a folder."""
+    from addendum.work.files import with_files
+    from addendum.work.snapshot import take
+
+    catalog, confinement = with_files(open_provider(settings.provider)[1]), open_confinement()
+    return lambda policy, folder: take(policy, folder, catalog, confinement.profile(), runner)
+
+
+def open_bench(settings: Settings, repository: Path, runner: str) -> Bench:
+    """Put together what work contracts need. The runner's key lies beside the store, and is made when first used."""
+    from addendum import signing
+    from addendum.work.bench import Bench
+    from addendum.work.files import with_files
+    from addendum.work.objects import Repository
+
+    opened = Repository(repository)
+    context = open_context(settings)
+    context.catalog = with_files(context.catalog)
+    return Bench(
+        store=context.store,
+        repository=opened,
+        confinement=open_confinement(),
+        clock=context.clock,
+        key=signing.local(Path(settings.store).absolute().parent / "keys" / "runner.pem"),
+        scripts=context,
+        look=work_snapshot(settings, runner),
+        operator=settings.operator,
+    )
 
 
 def rehearsal_context(folder: Path, provider: demo.DemoProvider) -> Context:

@@ -56,7 +56,13 @@ def reconcile(
     with opening.context(opening.settings(store=store, provider=provider)) as context:
         name = opening.resolve(context.store, run)
         closed = operate.reconcile(
-            context, name, result=operate.UNKNOWN if abandon else value, abandon=abandon, which=tuple(which or ()), reason=reason, by=by
+            context,
+            name,
+            result=operate.UNKNOWN if abandon else value,
+            abandon=abandon,
+            which=tuple(which or ()),
+            reason=reason,
+            by=by,
         )
         what = "abandoned" if abandon else "committed with the given result"
         _done(Output(json), name, {what.split()[0]: [attempt.identity for attempt in closed]}, what, closed)

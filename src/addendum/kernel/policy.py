@@ -57,6 +57,10 @@ class Allowances:
     drops: tuple[str, ...] = ()
     moves: Mapping[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if self.retry not in ("open", "all", "none"):
+            raise ConfigError(f"What is tried again can't be {self.retry!r}.", hint="It is one of open, all, none.")
+
     def may_supersede(self, identity: str) -> bool:
         """Whether a committed call may be replaced by a new version."""
         return self.supersede if isinstance(self.supersede, bool) else identity in self.supersede

@@ -16,7 +16,7 @@ from addendum.providers.demo import CATALOG, DemoProvider, Fault
 from addendum.rehearse.compare import Mismatch, compare
 from addendum.rehearse.scenario import Scenario, Step
 from addendum.runs.context import Context
-from addendum.runs.operate import approve, reconcile, set_grant
+from addendum.runs.operate import UNKNOWN, approve, reconcile, set_grant
 from addendum.runs.query import certified
 from addendum.runs.result import StepResult
 from addendum.runs.revise import UNCHANGED, plan, planned, revise
@@ -152,7 +152,7 @@ class Player:
         match step.action:
             case "reconcile":
                 reconcile(
-                    context, RUN, result=step.value.get("result"), abandon="abandon" in step.value, reason="rehearsal"
+                    context, RUN, result=step.value.get("result", UNKNOWN), abandon="abandon" in step.value, reason="rehearsal"
                 )
                 return self._standing(context)
             case "approve":

@@ -79,7 +79,7 @@ class Attempt:
         revision = journal.history.revision
 
         def loop() -> Loop:
-            return Loop(scene.claims(revision), self._notice, context.max_payload)
+            return Loop(scene.claims(revision), self.notice, context.max_payload)
 
         def session() -> Session:
             return context.sandbox.open(
@@ -110,7 +110,7 @@ class Attempt:
             accounts=Accounts.of(grant, journal.history),
             dispatcher=dispatcher,
             clock=context.clock,
-            notice=self._notice,
+            notice=self.notice,
             revision=revision,
             drive=number,
             fingerprint=fingerprint,
@@ -127,7 +127,7 @@ class Attempt:
         settler.rule.claims = drive.loop.claims
         return drive
 
-    def _notice(self, event: dict[str, Any]) -> None:
+    def notice(self, event: dict[str, Any]) -> None:
         try:
             self.context.observer({"run": self.scene.journal.run, **event})
         except Exception:  # noqa: BLE001 - whoever watches can't change the run

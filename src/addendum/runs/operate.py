@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from addendum import canon
 from addendum.authority.grant import Grant
@@ -17,11 +18,15 @@ from addendum.runs.context import Context
 from addendum.runs.start import driving, give_back
 
 
+UNKNOWN: Any = object()
+"""Stands for: the result isn't known."""
+
+
 def reconcile(
     context: Context,
     run: str,
     *,
-    result: Json = None,
+    result: Json = UNKNOWN,
     abandon: bool = False,
     which: Sequence[str] = (),
     reason: str = "",
@@ -32,7 +37,10 @@ def reconcile(
     `which` are identities or idempotency keys; all unresolved ones if it is empty. Returns the attempts that were
     closed. Raises `NotFound`, `RunBusy`, `NotJson`, and `UsageError` when nothing is unresolved.
     """
-    canon.canonical(result, max_bytes=context.max_result)
+    if abandon is (result is not UNKNOWN):
+        raise UsageError("Give the known result, or declare the attempts abandoned.", hint="One of the two.")
+    if not abandon:
+        canon.canonical(result, max_bytes=context.max_result)
     who = by or context.operator
     with driving(context, run) as journal:
         chosen = _chosen(unresolved(journal.history), which, run)

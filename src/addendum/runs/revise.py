@@ -175,6 +175,10 @@ def revise(
             rebound=rebound,
             stop=stop or threading.Event(),
         )
+        for move in drawn.plan.rebound:
+            attempt.notice(
+                {"event": "rebound", "identity": move.new, "seq": move.record, "capability": move.capability}
+            )
         result = attempt.run()
         result.gate = drawn.plan.gate
         result.frontier = len(drawn.plan.frontier)

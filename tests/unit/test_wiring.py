@@ -1,0 +1,47 @@
+"""The composition root: parts by name, and an error with a way out for every other name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from addendum.errors import ConfigError
+from addendum.wiring import open_provider, open_sandbox, open_store
+
+CAPABILITIES = """
+from addendum import App
+
+app = App(store="memory:")
+other = object()
+
+
+@app.capability("hello.say", effect="read", price_usd="0.001")
+def say(name: str) -> dict:
+    return {"text": "hello " + name}
+"""
+
+
+def test_an_app_of_a_module_in_this_folder_is_a_provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`module:app` brings what the App has registered, with its catalog."""
+    (tmp_path / "own_capabilities.py").write_text(CAPABILITIES, "utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    _, catalog = open_provider("own_capabilities:app")
+
+    assert catalog["hello.say"].price == 1_000_000
+
+
+@pytest.mark.parametrize("name", ["nothing", "no_such_module:app", "json:dumps_all", "json:dumps"])
+def test_any_other_provider_is_an_error_that_names_it(name: str) -> None:
+    """No name is taken for another, and what is no App isn't taken for one."""
+    with pytest.raises(ConfigError, match=name.partition(":")[0]):
+        open_provider(name)
+
+
+def test_unknown_backends_are_errors() -> None:
+    """Nothing falls back to something else."""
+    with pytest.raises(ConfigError):
+        open_sandbox("chroot")
+    with pytest.raises(ConfigError):
+        open_store("mysql://somewhere")
