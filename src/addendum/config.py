@@ -32,7 +32,9 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     store: str = Field(default=".addendum/store.db", description="Where runs are kept.")
-    sandbox: str = Field(default="monty", description="Where scripts run: monty or bwrap.")
+    sandbox: str = Field(default="monty", description="Where scripts run: monty, bwrap, docker or podman.")
+    image: str = Field(default="", description="The container's image, by digest; the one of `sandbox build` if empty.")
+    warm: int = Field(default=1, ge=0, description="Workers that are started ahead (bwrap, docker, podman).")
     provider: str = Field(default="demo", description="Who does the work of capabilities.")
     grant: str = Field(default="", description="The grant of a new run; everything without limits if empty.")
     backoff: float = Field(default=0.5, ge=0, description="Pause before a first retry.")

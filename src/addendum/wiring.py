@@ -6,7 +6,7 @@ import importlib
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from addendum.authority.catalog import Catalog
 from addendum.authority.grant import everything
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from addendum.work.snapshot import Snapshot
 
 CRASH_CHILD = (sys.executable, "-m", "addendum.cli.crash_child")
-SANDBOXES = ("monty", "bwrap")
+SANDBOXES = ("monty", "bwrap", "docker", "podman")
 """Every backend that a script can be run in, the default first."""
+CONTAINERS: Mapping[str, Literal["docker", "podman"]] = {"docker": "docker", "podman": "podman"}
 
 
 def open_store(where: str) -> Store:
@@ -46,18 +47,43 @@ def open_store(where: str) -> Store:
     return SqliteStore(Path(where))
 
 
-def open_sandbox(name: str) -> Sandbox:
+def open_sandbox(name: str, settings: Settings | None = None) -> Sandbox:
     """Open a sandbox by its backend's name. Raises `ConfigError` for an unknown one."""
+    settings = settings or Settings()
     if name == "monty":
         return EmbeddedSandbox()
     if name == "bwrap":
         from addendum.sandbox.bwrap import BwrapSandbox
 
-        return BwrapSandbox()
-    raise ConfigError(f"There is no sandbox {name!r}.", hint="There are monty and bwrap.")
+        return BwrapSandbox(spares=settings.warm)
+    if name in CONTAINERS:
+        from addendum.sandbox.container import ContainerSandbox
+
+        return ContainerSandbox(CONTAINERS[name], image=settings.image, memory=settings.memory, spares=settings.warm)
+    raise ConfigError(f"There is no sandbox {name!r}.", hint=f"There are {', '.join(SANDBOXES)}.")
 
 
-def verify_sandbox(name: str, folder: Path) -> list[dict[str, str]]:
+def build_image(name: str, base: str | None = None) -> dict[str, str]:
+    """Make the image of a container backend: program, image (its digest), tag, python (its version), base.
+
+    Raises `ConfigError` for a backend without an image, `SandboxMissing`, and `UsageError` for a base that won't do.
+    """
+    from addendum.sandbox import image
+    from addendum.sandbox.engine import Engine
+
+    if name not in CONTAINERS:
+        raise ConfigError(f"The sandbox {name!r} has no image.", hint="docker and podman have one.")
+    made = image.build(Engine.find(CONTAINERS[name]), base)
+    return {
+        "program": name,
+        "image": made.identity,
+        "tag": image.tag(),
+        "python": made.version,
+        "base": base or "this machine's Python",
+    }
+
+
+def verify_sandbox(name: str, folder: Path, settings: Settings | None = None) -> list[dict[str, str]]:
     """Try the acceptance checks on a backend: check, tried, verdict (passed, failed, not_applicable), detail.
 
     `folder` is private and empty. Raises `ConfigError` and `SandboxMissing`.
@@ -65,7 +91,7 @@ def verify_sandbox(name: str, folder: Path) -> list[dict[str, str]]:
     from addendum.sandbox.acceptance import Subject, verify
     from addendum.sandbox.checks import ALL
 
-    sandbox = open_sandbox(name)
+    sandbox = open_sandbox(name, settings)
     try:
         found = verify(cast("Subject", sandbox), ALL, folder)
     finally:
@@ -116,7 +142,7 @@ def open_context(
         provider, catalog = open_provider(settings.provider)
     context = Context(
         store=open_store(settings.store),
-        sandbox=open_sandbox(settings.sandbox),
+        sandbox=open_sandbox(settings.sandbox, settings),
         provider=provider,
         catalog=catalog,
         clock=SystemClock(),

@@ -1,4 +1,4 @@
-"""sandbox list, sandbox verify: where scripts can run here."""
+"""sandbox list, sandbox verify, sandbox build: where scripts can run here."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ def list_(json: options.Json = False) -> int:
     """List the backends, and whether each can run a script here. Exit code 0 if the chosen one can, else 4."""
     from addendum.cli import opening
 
-    chosen = opening.settings().sandbox
-    found = [_try(name) for name in _names()]
+    settings = opening.settings()
+    chosen = settings.sandbox
+    found = [_try(name, settings) for name in _names()]
     output = Output(json)
     if json:
         output.value([{**item, "chosen": item["name"] == chosen} for item in found])
@@ -37,28 +38,76 @@ def verify(
             metavar="[NAME...]", help="Backends; every one that is here if none is named.", show_default=False
         ),
     ] = None,
+    backend: Annotated[
+        list[str] | None, typer.Option("--backend", metavar="NAME", help="The same, as an option.", show_default=False)
+    ] = None,
     json: options.Json = False,
 ) -> int:
     """Run the acceptance checks on backends: what a script that no checker would let pass could reach.
 
-    Exit code 0: every check passes or doesn't apply; 3: one fails.
+    Exit code 0: every check passes or doesn't apply; 3: one fails; 4: no backend is here. A backend that is named and
+    isn't here is an error that says what to install.
     """
     import tempfile
 
     from addendum import wiring
+    from addendum.cli import opening
 
     output = Output(json)
-    chosen = names or [item["name"] for item in map(_try, _names()) if item["available"]]
+    settings = opening.settings()
+    chosen = [*(names or ()), *(backend or ())]
+    if not chosen:
+        chosen = [item["name"] for item in (_try(name, settings) for name in _names()) if item["available"]]
     found: dict[str, list[dict[str, str]]] = {}
     for name in chosen:
+        _must(name, settings)
         with tempfile.TemporaryDirectory(prefix="addendum-verify-") as folder:
-            found[name] = wiring.verify_sandbox(name, Path(folder))
+            found[name] = wiring.verify_sandbox(name, Path(folder), settings)
         if not json:
             output.show(_findings(name, found[name]))
     if json:
         output.value(found)
     failed = any(item["verdict"] == "failed" for items in found.values() for item in items)
-    return 3 if failed or not found else 0
+    return 3 if failed else 0 if found else 4
+
+
+@app.command()
+def build(
+    program: Annotated[
+        str | None,
+        typer.Option(
+            "--with",
+            metavar="docker|podman",
+            help="The engine that gets the image; the chosen sandbox, or docker, if none is named.",
+            show_default=False,
+        ),
+    ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(
+            "--base",
+            metavar="IMAGE",
+            help="Make it from an image that is here and has Python 3.11 or later, not from this machine's Python.",
+            show_default=False,
+        ),
+    ] = None,
+    json: options.Json = False,
+) -> int:
+    """Make the image that scripts run in with docker or podman. Nothing is pulled.
+
+    Exit code 0: it is there. The image is run by its digest; to pin it, put the digest into the setting `image`.
+    """
+    from addendum import wiring
+    from addendum.cli import opening
+
+    chosen = opening.settings().sandbox
+    made = wiring.build_image(program or (chosen if chosen == "podman" else "docker"), base)
+    output = Output(json)
+    if json:
+        output.value(made)
+    else:
+        output.raw(f"{made['image']}  {made['tag']}, CPython {made['python']}, from {made['base']}")
+    return 0
 
 
 def _names() -> tuple[str, ...]:
@@ -68,28 +117,32 @@ def _names() -> tuple[str, ...]:
     return names
 
 
-def _try(name: str) -> dict[str, Any]:
-    """Run a script that does nothing."""
+def _try(name: str, settings: Any) -> dict[str, Any]:
+    """Run a script that does nothing, and say what confined it, or why it couldn't run."""
+    try:
+        return {"name": name, "available": True, "confinement": _must(name, settings), "why": ""}
+    except SandboxError as error:
+        return {"name": name, "available": False, "confinement": "", "why": str(error)}
+
+
+def _must(name: str, settings: Any) -> str:
+    """Run a script that does nothing; return what confined it. Raises `SandboxError`."""
     from addendum import wiring
     from addendum.ports import Limits
     from addendum.runs.prepare import script
     from addendum.script.program import compile_program
 
-    try:
-        sandbox = wiring.open_sandbox(name)
-    except SandboxError as error:
-        return {"name": name, "available": False, "why": str(error)}
+    sandbox = wiring.open_sandbox(name, settings.model_copy(update={"warm": 0}))
     try:
         session = sandbox.open(script(compile_program(NOTHING)), {}, limits=Limits(), nonce="0" * 32)
         try:
             session.advance(None)
         finally:
             session.close()
-    except SandboxError as error:
-        return {"name": name, "available": False, "why": str(error)}
+        said: str = sandbox.describe()  # type: ignore[attr-defined]
+        return said
     finally:
         sandbox.close()
-    return {"name": name, "available": True, "why": ""}
 
 
 NOTHING = "async def orchestrate(ctx, args):\n    return None\n"
@@ -101,12 +154,11 @@ def _table(found: list[dict[str, Any]], chosen: str) -> Any:
     from addendum.cli.printable import line
     from addendum.cli.views.words import table
 
-    listed = table("sandbox", "here", "why not", fold=("why not",))
+    listed = table("sandbox", "here", "what confines, or why not", fold=("what confines, or why not",))
     for item in found:
         name = Text(item["name"]).append("  (chosen)" if item["name"] == chosen else "", style="dim")
-        listed.add_row(
-            name, Text("yes", style="green") if item["available"] else Text("no", style="red"), line(item["why"])
-        )
+        here = Text("yes", style="green") if item["available"] else Text("no", style="red")
+        listed.add_row(name, here, line(item["confinement"] or item["why"]))
     return listed
 
 

@@ -71,9 +71,11 @@ def bubblewrap() -> tuple[str | None, str]:
 
 
 @lru_cache(maxsize=64)
-def libraries(binary: str) -> tuple[str, ...]:
-    """Return the shared libraries that a binary needs, its loader among them; none for a static one."""
-    loader = _loader(Path(binary))
+def libraries(binary: str, loader: str | None = None) -> tuple[str, ...]:
+    """Return the shared libraries that a binary needs, its loader among them; none for a static one.
+
+    A library names no loader itself: `loader` is that of the program which loads it."""
+    loader = loader or find_loader(Path(binary))
     if loader is None:
         return ()
     ran = subprocess.run(
@@ -88,7 +90,7 @@ def libraries(binary: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _loader(binary: Path) -> str | None:
+def find_loader(binary: Path) -> str | None:
     """Return the loader that an ELF binary names (its PT_INTERP), None if it names none."""
     with binary.open("rb") as file:
         data = file.read(4096)

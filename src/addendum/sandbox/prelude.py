@@ -10,7 +10,7 @@ from typing import Literal
 
 
 @lru_cache(maxsize=4)
-def guest(name: Literal["head_monty", "head_cpython", "body", "worker"]) -> str:
+def guest(name: Literal["head_monty", "head_cpython", "body", "worker", "supervisor"]) -> str:
     """Return the text of one of the guest's files. They import nothing of this package."""
     return (files("addendum.sandbox") / "guest" / f"{name}.py").read_text("utf-8")
 

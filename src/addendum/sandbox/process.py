@@ -42,14 +42,19 @@ LIMITS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How a worker is started: its command, its whole environment, descriptors that it inherits, and what to do after
-    it had to be killed (`reap`), so that nothing of it is left behind."""
+    """How a worker is started: its command, its whole environment, descriptors that it inherits, how many seconds it
+    gets to end by itself (`patience`), and what to do after it had to be killed (`reap`), so that nothing of it is left
+    behind. `look` finds the worker's process, where it is no descendant of the one that was started; `explain`
+    raises `SandboxMissing` if it finds out why a worker died before it took its script."""
 
     command: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
     descriptors: tuple[int, ...] = ()
     processes: int | None = None
     reap: Callable[[], None] | None = None
+    patience: float = EOF_SECONDS
+    look: Callable[[], int | None] | None = None
+    explain: Callable[[], None] | None = None
 
 
 class Worker:
@@ -77,9 +82,9 @@ class Worker:
         return Wire(os.dup(self.process.stdout.fileno()), os.dup(self.process.stdin.fileno()), largest=largest)
 
     @property
-    def pid(self) -> int:
-        """The process that was started; the script's own may be a descendant of it."""
-        return self.process.pid
+    def pid(self) -> int | None:
+        """The process that was started; the script's own may be a descendant of it. None if it can't be seen."""
+        return self.process.pid if self.launch.look is None else self.launch.look()
 
     def end(self) -> None:
         """End the process and all that it started, and wait until it is gone."""
@@ -88,7 +93,7 @@ class Worker:
                 pipe.close()
         try:
             # A worker that waits ends by itself when its pipe is closed, and what it was started by reaps it.
-            self.process.wait(EOF_SECONDS)
+            self.process.wait(self.launch.patience)
         except subprocess.TimeoutExpired:
             try:
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -228,12 +233,23 @@ class ProcessSession:
 
     def _turn(self, message: dict[str, Json]) -> End | None:
         try:
-            self._wire.send(message, START_SECONDS)
-            if "start" in message and self._wire.receive(time.monotonic() + START_SECONDS)[0] != "ready":
-                refuse("it is out of order")
+            if "start" in message:
+                self._start(message)
+            else:
+                self._wire.send(message, START_SECONDS)
             return self._listen(time.monotonic() + WALL_FACTOR * self._limits.turn_seconds + 1.0)
         except Late:
             over("turn_seconds", LIMITS["turn_seconds"].format(self._limits, "; its worker was ended"))
+
+    def _start(self, message: dict[str, Json]) -> None:
+        try:
+            self._wire.send(message, START_SECONDS)
+            if self._wire.receive(time.monotonic() + START_SECONDS)[0] != "ready":
+                refuse("it is out of order")
+        except SandboxCrashed:
+            if self._worker is not None and self._worker.launch.explain is not None:
+                self._worker.launch.explain()
+            raise
 
     def _listen(self, deadline: float) -> End | None:
         while True:

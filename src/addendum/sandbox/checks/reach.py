@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 import stat
@@ -86,10 +87,16 @@ def udp(bench: Bench) -> Outcome:
 
 
 def dns(bench: Bench) -> Outcome:
-    """Looking a name up. `localhost` is in every host's table, so that no name server has to be asked."""
+    """A question to a name server, on this machine's address for one, and the host's own name."""
     if bench.monty:
         return _names(bench, "import socket")
-    return _refused(bench.python(TRY + 'attempt("dns", lambda: __import__("socket").getaddrinfo("localhost", 80))'))
+    code = TRY + (
+        's = __import__("socket")\n'
+        'question = b"\\0\\1\\1\\0\\0\\1\\0\\0\\0\\0\\0\\0\\7example\\0\\0\\1\\0\\1"\n'
+        'attempt("dns", lambda: s.socket(s.AF_INET, s.SOCK_DGRAM).sendto(question, ("127.0.0.1", 53)))\n'
+        f'attempt("name", lambda: s.getaddrinfo({socket.gethostname()!r}, 80))\n'
+    )
+    return _refused(bench.python(code))
 
 
 def unix(bench: Bench) -> Outcome:
@@ -133,8 +140,14 @@ def files(bench: Bench) -> Outcome:
             bench, f"open({str(bench.secret)!r}).read()", "__import__('pathlib').Path('/etc/passwd').read_text()"
         )
     home = Path.home()
-    paths = [bench.secret, home / ".ssh", home / ".netrc", home / ".aws", Path("/etc/shadow"), Path("/etc/hostname")]
+    paths = [bench.secret, home / ".ssh", home / ".netrc", home / ".aws", Path("/etc/shadow")]
     code = "".join(f"attempt({str(path)!r}, lambda: open({str(path)!r}).read())\n" for path in paths)
+    # A container has some of these of its own: they must not be the host's.
+    code += "import hashlib\ndef own(path, host):\n    with open(path, 'rb') as file: data = file.read()\n"
+    code += "    if hashlib.sha256(data).hexdigest() not in host: raise PermissionError('not the host\\'s')\n"
+    for path in (Path("/etc/hostname"), Path("/etc/hosts"), Path("/etc/passwd"), Path("/etc/machine-id")):
+        host = [hashlib.sha256(path.read_bytes()).hexdigest()] if path.is_file() else []
+        code += f"attempt({str(path)!r}, lambda: own({str(path)!r}, {host!r}))\n"
     return _refused(bench.python(TRY + code))
 
 
@@ -169,8 +182,8 @@ def environment(bench: Bench) -> Outcome:
 
 
 def _variables(seen: dict[str, str]) -> Outcome:
-    own = {"PYTHONHASHSEED", "PWD", "LC_CTYPE", "PATH", "HOME", "HOSTNAME"}
-    leaked = [name for name, value in seen.items() if name not in own and os.environ.get(name) == value]
+    own = {"PYTHONHASHSEED", "PWD", "LC_CTYPE", "PATH", "HOME", "HOSTNAME", "TERM", "container"}
+    leaked = [name for name, value in seen.items() if value and name not in own and os.environ.get(name) == value]
     return ("failed", f"of the host: {leaked}") if leaked else ("passed", f"there are only {sorted(seen)}")
 
 
