@@ -80,6 +80,7 @@ def judge(
     for record in behind:
         verdict.counterexamples.append(_left(claims, record))
     verdict.counterexamples.extend(_examples(claims, [record for record in lost if record not in behind]))
+    verdict.counterexamples.extend(ambiguous(claims, found) for found in claims.exchanged())
     return verdict
 
 
@@ -127,6 +128,7 @@ def _left(claims: Claims, record: Record) -> Counterexample:
 def ambiguous(claims: Claims, found: Ambiguous) -> Counterexample:
     """Return the counterexample for a new call that more than one record could belong to."""
     why = {
+        "a": "it is written otherwise than before, and an equal committed call was moved",
         "b": "several committed calls at different places are equal to it, and their places are gone or changed",
         "c": "an equal committed call isn't reached yet, and may still be",
         "d": "an equal committed call was moved to another place already",

@@ -23,7 +23,7 @@ from typing import Literal, TypeAlias
 
 from addendum import identity as ids
 from addendum.canon import Digest
-from addendum.identity import Identity
+from addendum.identity import Frame, Identity
 from addendum.kernel.calls import Call
 from addendum.kernel.expression import declared, expected, reaches
 from addendum.kernel.sources import Fate, Sources, capacity, entered_often, has_place
@@ -104,6 +104,22 @@ class Claims:
         ]
         return Ambiguous("a", call, (record, *rest)) if rest else None
 
+    def exchanged(self) -> list[Ambiguous]:
+        """Rule 4a: calls that took their own record though they are written otherwise, while an equal one was moved.
+
+        It can't be told whether the two have changed places.
+        """
+        found: list[Ambiguous] = []
+        for record in self.records:
+            call = self.claimed.get(record.seq)
+            if call is None or record.is_read or not record.ok or record.identity != call.identity:
+                continue
+            moved = self.moved_calls.get(record.call, ())
+            others = [other for other in moved if other.ok and self.claimed[other.seq].place != call.place]
+            if others and self.fate(record) is Fate.CHANGED:
+                found.append(Ambiguous("a", call, (record, *others)))
+        return found
+
     # --- rule 2 ------------------------------------------------------------------------------------------------
 
     def moved(self, call: Call, *, unlike: int = 2, here: bool = False) -> Record | Ambiguous | None:
@@ -123,7 +139,8 @@ class Claims:
         if not found and not here:
             found = [r for r in vacated if not self.had(r, place) or self.fate(r) is not Fate.SAME or r.is_read]
             found = [record for record in found if record.is_read or self._free(record, call)]
-            results = self._nearest([record for record in found if record.ok], call)
+            found = self._nearest(found, call)
+            results = [record for record in found if record.ok]
             places = {self._place(record) for record in results}
             if len(places) > 1 and not call.is_read:
                 return Ambiguous("b", call, tuple(results))
@@ -139,34 +156,44 @@ class Claims:
         return there is None or reaches(call.parts, there, numbers=False) or self._reached(there)
 
     def _nearest(self, records: list[Record], call: Call) -> list[Record]:
-        """Return, of records at several places, those that came on the call's own path for longest.
+        """Return, of records at several places, those whose way to the call is most like the call's own.
 
-        A helper that is written otherwise inside moves the records of all its uses at once; each use still tells its
-        own apart. A use that is gone leaves its record over, which stops the candidate.
+        A helper that is written otherwise inside moves the records of all its uses at once, a try around a fan-out
+        those of all its branches; each use still tells its own apart. A use that is gone leaves its record over, which
+        stops the candidate.
         """
         if len({self._place(record) for record in records}) < 2:
             return records
-        shared = {record.seq: self._shared(record, call) for record in records}
-        most = max(shared.values())
-        return [record for record in records if shared[record.seq] == most]
+        likeness = {record.seq: self._likeness(record, call) for record in records}
+        most = max(likeness.values())
+        return [record for record in records if likeness[record.seq] == most]
 
-    def _shared(self, record: Record, call: Call) -> int:
-        """Count the outermost frames that a record and a call have in common, numbers included."""
+    def _likeness(self, record: Record, call: Call) -> int:
+        """Say how like the ways to a record and to a call are: frames that both have count, outermost and innermost.
+
+        In between, one that only stands in another block counts less.
+        """
         if record.identity is None:
             return 0
         old, new = self.parts(record.identity), call.parts
         places = [self.sources.renamed(record.revision, position) for position in old.positions]
-        count = 0
-        for there, here in zip(old.path, new.path, strict=False):
-            if replace(there, position=places[count]) != here:
+        there = [replace(frame, position=at) for frame, at in zip((*old.path, old.site), places, strict=True)]
+        here = [*new.path, new.site]
+        fates = [self.sources.fate(record.revision, position) for position in old.positions]
+        first = 0
+        while first < min(len(there), len(here)) - 1 and there[first] == here[first]:
+            # A fan-out with other branches: only a branch of the same function is the same one.
+            following = (there[first + 1].position.partition("/")[0], here[first + 1].position.partition("/")[0])
+            branch = there[first].kind == "branch" and following[0] == following[1]
+            if fates[first] is Fate.CHANGED and not branch:
                 break
-            if self.sources.fate(record.revision, there.position) is Fate.CHANGED:
-                # A fan-out with other branches: only a branch of the same function is the same one.
-                following = new.positions[count + 1]
-                if there.kind != "branch" or places[count + 1].partition("/")[0] != following.partition("/")[0]:
-                    break
-            count += 1
-        return count
+            first += 1
+        there, here = there[first:], here[first:]
+        last = 0
+        while last < min(len(there), len(here)) and there[-1 - last] == here[-1 - last]:
+            last += 1
+        between = zip(reversed(there[: len(there) - last]), reversed(here[: len(here) - last]), strict=False)
+        return 4 * (first + last) + sum(1 for a, b in between if _alike(a, b))
 
     def _preference(self, record: Record, call: Call) -> tuple[int, int, int, int]:
         unlike = self._unlike(record, call)
@@ -205,7 +232,7 @@ class Claims:
         place = call.place
         moved = self.moved_calls.get(call.call, ())
         rest = [record for record in moved if record.ok and not self.had(record, place)]
-        rest = [record for record in rest if not self._roomy(record, call) and not self._renamed(record, place)]
+        rest = [record for record in rest if not self._roomy(record, call) and not self._along(record, call)]
         return Ambiguous("d", call, tuple(rest)) if rest else None
 
     def _roomy(self, record: Record, call: Call) -> bool:
@@ -324,13 +351,33 @@ class Claims:
         old = self.parts(record.identity or record.origin).place
         return self.moves.get(old) == call.place
 
-    def _renamed(self, record: Record, place: str) -> bool:
-        """Whether a record's source had a place under the names of functions that the record's own move shows."""
+    def _along(self, record: Record, call: Call) -> bool:
+        """Whether a record's source had a call's place, seen through the record's own move.
+
+        What moved the record (a wrapped block, a renamed function, a helper that is written otherwise inside) moved
+        the place as well, so it isn't new.
+        """
         old, new = self.parts(record.origin).positions, self.claimed[record.seq].parts.positions
-        if len(old) != len(new):
-            return False
-        names = {n.partition("/")[0]: o.partition("/")[0] for o, n in zip(old, new, strict=True)}
-        return has_place(self.sources.program(record.source), place, names)
+        program = self.sources.program(record.source)
+        if len(old) == len(new):
+            names = {n.partition("/")[0]: o.partition("/")[0] for o, n in zip(old, new, strict=True)}
+            if has_place(program, call.place, names):
+                return True
+        head = 0
+        while head < min(len(old), len(new)) and old[head] == new[head]:
+            head += 1
+        tail = new[head:]
+        mine = call.parts.positions
+        if (
+            tail
+            and mine[-len(tail) :] == tail
+            and has_place(program, ids.JOIN.join((*mine[: -len(tail)], *old[head:])), {})
+        ):
+            return True
+        blocks = {
+            n.rpartition("/")[0]: o.rpartition("/")[0] for o, n in zip(reversed(old), reversed(new), strict=False)
+        }
+        return has_place(program, ids.JOIN.join(_rebased(position, blocks) for position in mine), {})
 
     def equal(self, call: Call) -> list[Record]:
         """Return every record that is equal to a call, claimed or not."""
@@ -361,3 +408,17 @@ def _within(few: tuple[int | str, ...], many: tuple[int | str, ...]) -> bool:
     """Whether some numbers are others with some left out."""
     rest = iter(many)
     return all(number in rest for number in few)
+
+
+def _alike(there: Frame, here: Frame) -> bool:
+    """Whether two frames of one function differ by nothing but the block that they stand in."""
+    if there.position.partition("/")[0] != here.position.partition("/")[0]:
+        return False
+    last = (there.position.rpartition("/")[2], here.position.rpartition("/")[2])
+    return last[0] == last[1] and there.branch == here.branch and there.entry == here.entry
+
+
+def _rebased(position: str, blocks: dict[str, str]) -> str:
+    """Return a position in the block that its own block was before."""
+    block, _, last = position.rpartition("/")
+    return f"{blocks[block]}/{last}" if block in blocks else position

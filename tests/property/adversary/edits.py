@@ -43,7 +43,13 @@ from adversary.programs import (
 
 Edit: TypeAlias = Callable[[Model, random.Random], bool]
 
-PURE = ("z = 1", "if args: z = 2", "for z in [1, 2]: pass", "try:\n{0}    z = 1\n{0}except KeyError: z = 2", 'ctx.log("new line")')
+PURE = (
+    "z = 1",
+    "if args: z = 2",
+    "for z in [1, 2]: pass",
+    "try:\n{0}    z = 1\n{0}except KeyError: z = 2",
+    'ctx.log("new line")',
+)
 
 
 def _pick(chance: random.Random, found: list) -> object | None:
@@ -166,7 +172,9 @@ def extract(model: Model, chance: random.Random) -> bool:
         params += [var for var in refs(expr) if var not in params]
     name = model.new()
     # Callees come first, so that the helpers stay in an order that `valid` takes.
-    model.helpers[name] = Helper(f"made_{name}", params, [statement], Ref(statement.var), nested=_uses_nested(model, [statement]))
+    model.helpers[name] = Helper(
+        f"made_{name}", params, [statement], Ref(statement.var), nested=_uses_nested(model, [statement])
+    )
     block[number] = Use((), name, [Ref(var) for var in params], statement.var)
     return True
 
@@ -373,7 +381,9 @@ def _lists(model: Model) -> list[Items]:
     return [
         statement.items
         for statement in model.statements()
-        if isinstance(statement, For | Fan) and statement.items is not None and (statement.trail or isinstance(statement, Fan))
+        if isinstance(statement, For | Fan)
+        and statement.items is not None
+        and (statement.trail or isinstance(statement, Fan))
     ]
 
 
@@ -460,12 +470,37 @@ def serve_through(model: Model, chance: random.Random) -> bool:
 
 
 PRESERVING: tuple[Edit, ...] = (
-    rename_variable, rename_helper, reformat, move_function, reorder_functions, insert_pure, wrap_try, wrap_if, wrap_loop,
-    unwrap, extract, inline, hoist,
+    rename_variable,
+    rename_helper,
+    reformat,
+    move_function,
+    reorder_functions,
+    insert_pure,
+    wrap_try,
+    wrap_if,
+    wrap_loop,
+    unwrap,
+    extract,
+    inline,
+    hoist,
 )
 CHANGING: tuple[Edit, ...] = (
-    insert_call, insert_call, delete, duplicate, swap, move, change_literal, change_capability, insert_item, insert_item,
-    remove_item, swap_items, edit_branches, change_times, take_two, serve_through,
+    insert_call,
+    insert_call,
+    delete,
+    duplicate,
+    swap,
+    move,
+    change_literal,
+    change_capability,
+    insert_item,
+    insert_item,
+    remove_item,
+    swap_items,
+    edit_branches,
+    change_times,
+    take_two,
+    serve_through,
 )
 
 

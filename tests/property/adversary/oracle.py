@@ -81,8 +81,11 @@ def paid_twice(facts: Facts, drops: frozenset[int]) -> list[str]:
     """Work that has a result is not sent again."""
     wrong = []
     step = facts.step
-    left = Counter(facts.meant(r) for r in facts.claimable(drops) if r.seq not in facts.served)
-    done = step.result is not None and step.result.status == "completed"
+    ended = facts.after.ended
+    done = step.result is not None and step.result.status == "completed" and ended is not None
+    # A race's loser has its record, though it is handed over to nobody.
+    unused = set(ended.body["orphans"]) if ended is not None else set()
+    left = Counter(facts.meant(r) for r in facts.claimable(drops) if r.seq in unused or r.identity is None)
     for sent in step.sent:
         own = facts.before.prefix.get(sent.identity)
         kind = facts.sent(sent)
@@ -127,10 +130,14 @@ def served_wrong(facts: Facts, drops: frozenset[int]) -> list[str]:
             and not (kept and r in facts.served and stayed(facts, r))
         ]
         if others:
-            wrong.append(f"{identity} was served record {seq} of {record.origin}, and its own {others} was not used for it")
+            wrong.append(
+                f"{identity} was served record {seq} of {record.origin}, and its own {others} was not used for it"
+            )
         deprived = [s for s in asked.get(meant, []) if facts.meant(records[s]) != meant or s not in facts.served]
         if deprived and not kept:
-            wrong.append(f"{identity} was served record {seq} of {record.origin}, whose own call had to do without: {deprived}")
+            wrong.append(
+                f"{identity} was served record {seq} of {record.origin}, whose own call had to do without: {deprived}"
+            )
     return wrong
 
 

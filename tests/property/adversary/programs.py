@@ -290,7 +290,9 @@ def valid(model: Model) -> bool:
         scope = set(helper.params)
         if not _sound(helper.body, scope) or not set(refs(helper.ret)) <= scope:
             return False
-        if any(other not in model.helpers or model.helpers[other].nested or other == number for other in used(helper.body)):
+        if any(
+            other not in model.helpers or model.helpers[other].nested or other == number for other in used(helper.body)
+        ):
             return False
     if any(other not in model.helpers for other in used(model.body)):
         return False
@@ -349,7 +351,11 @@ def _sound(body: list[Stmt], scope: set[int]) -> bool:
                 if not statement.body or not _sound(statement.body, scope):
                     return False
             case Try():
-                if not statement.body or not _sound(statement.body, set(scope)) or not _sound(statement.handler, set(scope)):
+                if (
+                    not statement.body
+                    or not _sound(statement.body, set(scope))
+                    or not _sound(statement.handler, set(scope))
+                ):
                     return False
             case Say():
                 pass
@@ -474,7 +480,11 @@ class Writer:
             case Ref(var):
                 return self.name(var)
             case Cat(parts):
-                return 'f"' + "".join(f"{{{self.expr(p)}}}" if not isinstance(p, Lit) or p.const else p.text for p in parts) + '"'
+                return (
+                    'f"'
+                    + "".join(f"{{{self.expr(p)}}}" if not isinstance(p, Lit) or p.const else p.text for p in parts)
+                    + '"'
+                )
 
     def items(self, items: Items) -> str:
         if items.name:
@@ -504,7 +514,9 @@ class Writer:
             case Call():
                 self.call(statement, depth)
             case Use():
-                line = self.put(depth, f"{self.name(statement.var)} = await {self.use(statement.helper, statement.args)}")
+                line = self.put(
+                    depth, f"{self.name(statement.var)} = await {self.use(statement.helper, statement.args)}"
+                )
                 self.nodes[line, "call"] = Node(statement.trail)
             case Read(method="sleep"):
                 line = self.put(depth, "await ctx.sleep(1)")
@@ -560,11 +572,15 @@ class Writer:
             case "map":
                 assert fan.items is not None
                 use = self.use(fan.helper, [Ref(-1)])
-                line = self.put(depth, f"{name} = await ctx.parallel([{use} for v_ in {self.items(fan.items)}]{errors})")
+                line = self.put(
+                    depth, f"{name} = await ctx.parallel([{use} for v_ in {self.items(fan.items)}]{errors})"
+                )
             case "sites":
                 assert fan.items is not None
                 site = f'ctx.run("{fan.cap}", {{"p": s_}})'
-                line = self.put(depth, f"{name} = await ctx.parallel([{site} for s_ in {self.items(fan.items)}]{errors})")
+                line = self.put(
+                    depth, f"{name} = await ctx.parallel([{site} for s_ in {self.items(fan.items)}]{errors})"
+                )
                 self.nodes[line, "site"] = Node(("site",))
             case "pipeline":
                 assert fan.items is not None
@@ -577,7 +593,11 @@ class Writer:
                     node = f"n{branch.trail[-1]}"
                     keys[node] = branch.trail
                     use = self.use(branch.helper, branch.args)
-                    needs = f'lambda d: {use}, ["n{fan.branches[number - 1].trail[-1]}"]' if fan.chained and number else f"lambda: {use}, []"
+                    needs = (
+                        f'lambda d: {use}, ["n{fan.branches[number - 1].trail[-1]}"]'
+                        if fan.chained and number
+                        else f"lambda: {use}, []"
+                    )
                     self.put(depth + 1, f'"{node}": ({needs}),')
                 self.put(depth, "})")
             case method:
@@ -701,7 +721,9 @@ class Maker:
 
     def make_for(self, scope: list[int], depth: int, deep: bool) -> For:
         item = self.model.new()
-        return For(self.role(), self.items(), item, self.block([*scope, item], depth - 1, self.chance.randint(1, 2), deep))
+        return For(
+            self.role(), self.items(), item, self.block([*scope, item], depth - 1, self.chance.randint(1, 2), deep)
+        )
 
     def make_if(self, scope: list[int], depth: int, deep: bool) -> Stmt:
         if not scope:

@@ -319,16 +319,24 @@ class World:
 
     def run(self, text: Text, **more: Any) -> Step:
         """Start the run."""
-        return self._step(text, "run", lambda policy, allowances: start(
-            self.context, text.source, text.args, policy=policy, run=RUN, grant=self.grant
-        ), **more)
+        return self._step(
+            text,
+            "run",
+            lambda policy, allowances: start(
+                self.context, text.source, text.args, policy=policy, run=RUN, grant=self.grant
+            ),
+            **more,
+        )
 
     def resume(self, **more: Any) -> Step:
         """Go on with the same source and args."""
         text = self.texts[self.history.current.source, self.history.current.args_digest]
-        return self._step(text, "resume", lambda policy, allowances: resume(
-            self.context, RUN, policy=policy, allowances=allowances
-        ), **more)
+        return self._step(
+            text,
+            "resume",
+            lambda policy, allowances: resume(self.context, RUN, policy=policy, allowances=allowances),
+            **more,
+        )
 
     def revise(self, text: Text, **more: Any) -> Step:
         """Plan a revision, keep the plan, and apply it if it is admitted."""
