@@ -72,8 +72,8 @@ def _folder(keep: Path | None) -> Iterator[Path]:
 
 def _play(output: Output, context: Context, progress: Progress) -> dict[str, Any]:
     """Play the episode; return everything that was seen."""
-    from addendum.cli.drive import draw
     from addendum.cli.planfile import PlanFile
+    from addendum.cli.revising import draw
     from addendum.cli.views import demo as view
     from addendum.runs import query
     from addendum.runs.difference import difference

@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from addendum.cli import check, demo, drive, inspect, operate, rehearse, sandbox, step
+from addendum.cli import check, demo, drive, inspect, operate, rehearse, revising, sandbox, step
 from addendum.cli.failure import report
 
 PROGRAM = "addendum"
 PANELS = {
     "Scripts": (check.check, check.rule),
-    "Runs": (drive.run, drive.resume, drive.plan, drive.revise),
+    "Runs": (drive.run, drive.resume, revising.plan, revising.revise),
     "Looking at runs": (inspect.runs, inspect.show, inspect.diff, inspect.certificate, inspect.attempts),
     "Deciding about runs": (operate.reconcile, operate.approve, operate.grant, operate.cancel),
     "Trying things": (rehearse.rehearse, step.step, demo.demo),

@@ -59,35 +59,32 @@ def step(
 ) -> int:
     """Print the pending calls for a K, or the end; with --result or --failure, settle one first.
 
-    K is the whole state: {"format": 1, "source", "args", "trace"}. What is printed is {"pending", "end", "k"}: keep "k"
-    and pass it to the next step. Always JSON. Exit code 0: there is an end or a pending call; 3: the script failed, or
-    isn't admitted.
+    K is the whole state: {"format": 1, "source", "args", "trace"}. What is printed is {"pending", "end", "k"}: pass "k" to
+    the next step. Always JSON. Exit code 3: the script failed, or isn't admitted.
     """
-    from addendum.kernel import step as kernel
-
-    output = Output(True)
     if (k is None) == (script is None):
         raise UsageError("Which K?", hint="Name a file with K, or begin with --script SCRIPT.")
-    if result is not None and failure is not None:
-        raise UsageError("A call has a result or a failure, not both.", hint="Keep one of them.")
-    if script is not None:
-        state = kernel.State(inputs.script(script), inputs.args(args, {}))
-    else:
-        if args is not None:
-            raise UsageError("The args are in K already.", hint="--args goes with --script.")
-        state = kernel.read(inputs.args(f"@{k}" if k != "-" else "-", None))
-    found = _step(state, sandbox, provider, grant)
-    if result is not None or failure is not None:
-        settled = _settle(
-            found, call, inputs.args(result, None), None if failure is None else inputs.args(failure, None)
-        )
-        found.state.trace.append(settled)
+    settles = result is not None or failure is not None
+    if (result is not None and failure is not None) or (call is not None and not settles):
+        raise UsageError("A call is settled by a result or by a failure.", hint="Give one of --result and --failure.")
+    found = _step(_state(k, script, args), sandbox, provider, grant)
+    if settles:
+        given = None if failure is None else inputs.args(failure, None)
+        found.state.trace.append(_settle(found, call, inputs.args(result, None), given))
         found = _step(found.state, sandbox, provider, grant)
-    elif call is not None:
-        raise UsageError("--call says which call is settled.", hint="Add --result or --failure.")
     data = found.to_json()
-    output.value(data)
+    Output(True).value(data)
     return 3 if data["end"] is not None and data["end"]["status"] == "failed" else 0
+
+
+def _state(k: str | None, script: str | None, args: str | None) -> State:
+    from addendum.kernel import step as kernel
+
+    if script is not None:
+        return kernel.State(inputs.script(script), inputs.args(args, {}))
+    if args is not None:
+        raise UsageError("The args are in K already.", hint="--args goes with --script.")
+    return kernel.read(inputs.args("-" if k == "-" else f"@{k}", None))
 
 
 def _step(state: State, sandbox: str | None, provider: str | None, grant: str | None) -> Step:
