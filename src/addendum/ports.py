@@ -6,7 +6,7 @@ tests/conformance before anybody may use it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
@@ -252,6 +252,58 @@ class Sandbox(Protocol):
 
     def close(self) -> None:
         """End idle workers."""
+
+
+# --- commands ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A program to run confined. `argv[0]` is a path inside; `shown` and `writable` are (here, inside) pairs of paths,
+    mounted in this order, then `covered` ones, read-only again. `environment` is all there is of it. Times in seconds,
+    sizes in bytes. `watch` is asked while it runs: a text that isn't empty ends it."""
+
+    argv: tuple[str, ...]
+    shown: tuple[tuple[str, str], ...] = ()
+    writable: tuple[tuple[str, str], ...] = ()
+    covered: tuple[tuple[str, str], ...] = ()
+    folder: str = "/"
+    environment: tuple[tuple[str, str], ...] = ()
+    stdin: bytes = b""
+    seconds: float = 60.0
+    memory: int = 4 * 1024**3
+    processes: int = 128
+    file_bytes: int = 64 * 1024**2
+    scratch_bytes: int = 256 * 1024**2
+    output: int = 256 * 1024
+    watch: Callable[[], str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """How a command ended. `code` is the exit code, or minus the signal; `over` says why it was ended from outside
+    ("" if it ended by itself). `stdout` and `stderr` are cut at the command's limit."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+    seconds: float
+    over: str = ""
+    timed_out: bool = False
+
+
+class Confinement(Protocol):
+    """A place where a program sees only what it is shown: no network, no environment, no process of others. When it has
+    returned, nothing that it started is alive."""
+
+    owner: int | None
+    """Whose the writable files have to be, as a user id; None for whoever runs this."""
+
+    def profile(self) -> Mapping[str, Json]:
+        """Return what confines, for a snapshot: it changes when the confinement does. Raises `SandboxMissing`."""
+
+    def run(self, command: Command) -> Ran:
+        """Run a program to its end. Raises `SandboxMissing` when it can't be confined here."""
 
 
 # --- providers --------------------------------------------------------------------------------------------------

@@ -73,10 +73,10 @@ def _path(change: Change, scope: Scope) -> Iterator[Finding]:
     wrong = fault(change.path) if change.after is not None else None
     if wrong is not None:
         yield _finding(wrong[0], change, f"can't be: {wrong[1]}")
+    if not granted(scope.edits.get(change.verb, ()), change.path):
+        yield _finding("scope.path", change, "isn't granted")
     if granted(scope.protected, change.path):
         yield _finding("scope.protected", change, "is protected")
-    elif not granted(scope.edits.get(change.verb, ()), change.path):
-        yield _finding("scope.path", change, "isn't granted")
 
 
 def _item(change: Change, base: Flat, candidate: Flat, scope: Scope) -> Iterator[Finding]:

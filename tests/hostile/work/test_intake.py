@@ -143,7 +143,7 @@ def test_h6_attributes_and_filters_never_run(site: Site) -> None:
     command = f"touch {site.marker}; cat"
     for key in ("filter.x.clean", "filter.x.smudge", "diff.x.textconv", "diff.x.command"):
         subprocess.run(["git", "-C", str(site.repository.path), "config", key, command], check=True)
-    assert site.codes() == {"scope.protected"}
+    assert site.codes() == {"scope.path", "scope.protected"}
     grant = Scope(edits={"create": (ARTICLE, ".gitattributes")})
     assert site.codes(grant) == set()
     taken = intake.take(site.folder, site.base, intake.Bounds())
