@@ -17,6 +17,8 @@ from addendum.records.stored import Entry, Stored
 
 REMEMBERED = 16 * 1024 * 1024
 """Bytes of inline results that are kept from the first reading; the others are read again when they are needed."""
+AROUND = 300
+"""Bytes that a remembered reference takes up, without its value's text."""
 WINDOW = 512
 
 
@@ -124,7 +126,7 @@ class Journal:
 
 def _weight(ref: Ref) -> int:
     """Return about how many bytes a remembered reference takes up."""
-    return 64 if ref.blob is not None else 64 + ref.size
+    return AROUND if ref.blob is not None else AROUND + ref.size
 
 
 def stow(data: bytes, value: Json, blobs: dict[Digest, bytes]) -> Ref:

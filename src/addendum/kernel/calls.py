@@ -45,6 +45,10 @@ class Call:
         """Site and static path."""
         return self.parts.place
 
+    def forget(self) -> None:
+        """Let go of what it asked for, once it is answered: the matching goes by identity and digest."""
+        self.payload, self.data, self._parts = None, b"", None
+
     @property
     def is_read(self) -> bool:
         """A recorded read or a race's winner."""

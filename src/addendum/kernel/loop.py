@@ -171,7 +171,9 @@ class Loop:
                 if not settled:
                     return Suspended(tuple(self.pending.values()))
                 self._arrive(settled)
-            turn = yield self._next()
+            step = self._next()
+            turn = yield step
+            step.call.forget()
 
     def _settle(self) -> Generator[Request, Reply, Sequence[Record] | Halt]:
         reads = tuple(call for call in self._fresh.values() if call.is_read)
@@ -229,6 +231,7 @@ class Loop:
         if record is None:
             return False
         self._hand(call, record)
+        call.forget()
         return True
 
     def _call(self, event: Issued | Served) -> Call:
@@ -245,6 +248,8 @@ class Loop:
         except NotJson as error:
             refused, data = str(error), b"null"
         digest = canon.payload_digest(data, event.take)
+        if there is not None and there.digest == digest:
+            digest = there.digest  # one text for both: a long run has many
         number = event.call if isinstance(event, Issued) else 0
         payload: Any = event.payload if not refused else None
         call = Call(number, event.identity, event.capability, payload, data, digest, event.take, refused)

@@ -86,8 +86,6 @@ class History:
     revisions: dict[int, Revision] = field(default_factory=dict)
     records: dict[int, Record] = field(default_factory=dict)
     prefix: dict[str, Record] = field(default_factory=dict)
-    attempts: dict[int, Attempt] = field(default_factory=dict)
-    """Attempts without an end, by seq: in flight, waiting for a person, or unresolved."""
     answers: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     """Answers of people to open attempts that no record holds yet, by the attempt's seq."""
     attempted: int = 0
@@ -105,6 +103,17 @@ class History:
     seconds: float = 0.0
     rebinds: int = 0
     ended: Ended | None = None
+    _attempts: dict[int, Attempt] = field(default_factory=dict)
+    _sent: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    """Bodies of attempts that nobody has asked for: most have an end before anybody does."""
+
+    @property
+    def attempts(self) -> dict[int, Attempt]:
+        """Attempts without an end, by seq: in flight, waiting for a person, or unresolved."""
+        if self._sent:
+            self._attempts.update((seq, entries.attempt(seq, body)) for seq, body in self._sent.items())
+            self._sent.clear()
+        return self._attempts
 
     def take(self, stored: Stored) -> None:
         """Fold one more entry in. Entries must come in order of `seq`."""
@@ -164,13 +173,13 @@ class History:
         self.driving = True
 
     def _attempt(self, seq: int, body: Mapping[str, Any]) -> None:
-        found = entries.attempt(seq, body)
-        self.attempts[seq] = found
-        self.attempted = found.number
-        usage = self.usage(found.capability)
+        self._sent[seq] = body
+        self.attempted = body["number"]
+        capability = sys.intern(body["capability"])
+        usage = self.usage(capability)
         usage.calls += 1
-        usage.bytes_out += found.payload.size
-        self.recent.append((found.at, found.capability, found.hold))
+        usage.bytes_out += body["payload"]["size"]
+        self.recent.append((body["at_ms"] / 1000, capability, body["hold"]))
 
     def _retry(self, seq: int, body: Mapping[str, Any]) -> None:
         found = self.attempts.pop(body["attempt"])
@@ -178,9 +187,15 @@ class History:
         usage.cost += body["cost"]
         usage.seconds += body.get("micros", 0) / 1_000_000
 
+    def _over(self, attempt: int) -> None:
+        """Note that an attempt has its end, by its seq."""
+        if self._sent.pop(attempt, None) is None:
+            self._attempts.pop(attempt, None)
+        if self.answers:
+            self.answers.pop(attempt, None)
+
     def _record(self, seq: int, body: Mapping[str, Any]) -> None:
-        self.attempts.pop(body["attempt"], None)
-        self.answers.pop(body["attempt"], None)
+        self._over(body["attempt"])
         identity = body["identity"]
         record = Record(
             seq,
@@ -220,8 +235,7 @@ class History:
         self.rebinds += 1
 
     def _abandon(self, seq: int, body: Mapping[str, Any]) -> None:
-        self.attempts.pop(body["attempt"], None)
-        self.answers.pop(body["attempt"], None)
+        self._over(body["attempt"])
 
     def _answer(self, seq: int, body: Mapping[str, Any]) -> None:
         # The first answer counts: answering twice has no effect.

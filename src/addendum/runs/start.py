@@ -137,7 +137,8 @@ def resume(
         )
         program = compile_program(source)
         ready = scene(journal, program, current.args_digest, policy_of(journal, policy), kept)
-        ready.dropped = [r for r in journal.history.records.values() if _dropped(r.identity, current.drops)]
+        if current.drops:
+            ready.dropped = [r for r in journal.history.records.values() if _dropped(r.identity, current.drops)]
         args = journal.value(current.args)
         return Attempt(context, ready, "resume", args, stop=stop or threading.Event()).run()
 
