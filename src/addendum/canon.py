@@ -109,7 +109,7 @@ def _explain(value: object, where: str, left: int) -> None:
         if not -MAX_INT <= value <= MAX_INT:  # type: ignore[operator]
             _refuse(
                 f"the integer has {len(str(abs(value)))} digits and is beyond 2^53"  # type: ignore[arg-type]
-                if abs(value) < 10**40  # type: ignore[arg-type,operator]
+                if abs(value) < 10**40  # type: ignore[arg-type]
                 else "the integer is beyond 2^53",
                 where,
                 "Send it as a string.",
