@@ -79,7 +79,7 @@ def panel(name: str) -> str:
     for title, functions in PANELS.items():
         if any(function.__name__ == word for function in functions):
             return title
-    return "Sandboxes"
+    return {"sandbox": "Sandboxes", "work": "Work contracts"}.get(word, word.capitalize())
 
 
 def cli() -> str:

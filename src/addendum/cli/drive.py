@@ -35,7 +35,7 @@ def run(
     from addendum.cli.progress import Progress
     from addendum.runs.start import start
 
-    output = Output(json)
+    output = Output(json, store=store, sandbox=sandbox, provider=provider)
     _identifier(identifier)
     source = inputs.script(script)
     given = inputs.args(args, {})
@@ -67,7 +67,7 @@ def resume(
     from addendum.runs.revise import revise as apply
     from addendum.runs.start import resume as go_on
 
-    output = Output(json)
+    output = Output(json, store=store, sandbox=sandbox, provider=provider)
     chosen = inputs.policies(policy, relocation)
     allowed = inputs.allowances(supersede, retry)
     given = inputs.args(args, None)

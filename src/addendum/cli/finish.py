@@ -63,7 +63,7 @@ def present(
         records = query.read(context.store, result.run).history.records
         output.show(plan_view.plan(drawn, records, _worst(data["details"].get("worst_case"))))
     if not planned or drawn is None:
-        output.show(result_view.result(data, _steps(context, result)))
+        output.show(result_view.result(data, output.advice(_steps(context, result))))
 
 
 def _worst(found: Any) -> str:

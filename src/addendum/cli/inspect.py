@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -61,7 +62,7 @@ def show(
     from addendum.cli.views import runs as view
     from addendum.runs import query
 
-    output = Output(json or result or call is not None)
+    output = Output(json or result or call is not None, store=store)
     if sum((result, source, call is not None)) > 1:
         raise UsageError("--result, --source and --call each print one thing.", hint="Name one of them.")
     with opening.store(opening.settings(store=store)) as opened:
@@ -75,6 +76,7 @@ def show(
             output.value(query.call_of(opened, name, call))
         else:
             found = query.show(opened, name)
+            found = replace(found, advice=output.advice(found.advice))
             value = query.value(opened, found.result) if found.result is not None else None
             output.value({**found.to_json(), "result": value}) if json else output.show(view.run(found, value, every))
     return 0

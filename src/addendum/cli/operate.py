@@ -65,7 +65,13 @@ def reconcile(
             by=by,
         )
         what = "abandoned" if abandon else "committed with the given result"
-        _done(Output(json), name, {what.split()[0]: [attempt.identity for attempt in closed]}, what, closed)
+        _done(
+            Output(json, store=store, provider=provider),
+            name,
+            {what.split()[0]: [attempt.identity for attempt in closed]},
+            what,
+            closed,
+        )
     return 0
 
 
@@ -88,7 +94,13 @@ def approve(
         name = opening.resolve(context.store, run)
         answered = operate.approve(context, name, approved=not no, note=note, which=tuple(which or ()), by=by)
         what = "declined" if no else "approved"
-        _done(Output(json), name, {"approved": not no, "answered": [a.identity for a in answered]}, what, answered)
+        _done(
+            Output(json, store=store, provider=provider),
+            name,
+            {"approved": not no, "answered": [a.identity for a in answered]},
+            what,
+            answered,
+        )
     return 0
 
 
@@ -116,11 +128,11 @@ def grant(
         name = opening.resolve(context.store, run)
         found = inputs.grant(file, context.catalog)
         operate.set_grant(context, name, found, by=by)
-        output = Output(json)
+        output = Output(json, store=store, provider=provider)
         if json:
             output.value({"run": name, "grant": found.to_json()})
         else:
-            output.show(f"The run {name} has a new grant. Next: addendum resume {name}")
+            output.show(f"The run {name} has a new grant. Next: {output.exact(f'addendum resume {name}')}")
     return 0
 
 
@@ -140,7 +152,7 @@ def cancel(
     with opening.context(opening.settings(store=store, provider=provider)) as context:
         name = opening.resolve(context.store, run)
         driven = operate.cancel(context, name, by=by)
-        output = Output(json)
+        output = Output(json, store=store, provider=provider)
         if json:
             output.value({"run": name, "driven": driven})
         elif driven:
@@ -156,4 +168,4 @@ def _done(output: Output, run: str, data: dict[str, Any], what: str, closed: Any
         return
     for attempt in closed:
         output.show(f"{what}: {attempt.capability} at {attempt.identity}")
-    output.show(f"Next: addendum resume {run}")
+    output.show(f"Next: {output.exact(f'addendum resume {run}')}")

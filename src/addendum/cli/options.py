@@ -23,7 +23,9 @@ Sandbox: TypeAlias = Annotated[
 ]
 Provider: TypeAlias = Annotated[
     str | None,
-    typer.Option("--provider", metavar="NAME", help="Who does the work of capabilities [demo].", show_default=False),
+    typer.Option(
+        "--provider", metavar="NAME", help="`demo`, or `MODULE:NAME` of an `addendum.App` [demo].", show_default=False
+    ),
 ]
 Grant: TypeAlias = Annotated[
     str | None,

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+
+    from addendum.runs.advice import Advice
 
 WIDE = 200
 """Columns of a table that no terminal limits: a file or a pipe shouldn't cut an identity."""
@@ -23,11 +28,19 @@ def dumps(value: object, *, indent: int | None = 2) -> str:
     return json.dumps(value, ensure_ascii=encoding != "utf8", indent=indent)
 
 
-class Output:
-    """Where one command prints. `json` is whether it was asked for JSON."""
+DRIVING = ("resume", "plan", "revise")
+"""Commands that take --sandbox and --provider."""
 
-    def __init__(self, json: bool = False) -> None:
+
+class Output:
+    """Where one command prints. `json` is whether it was asked for JSON; the others are options that were given, which
+    the commands that it names have to be given too."""
+
+    def __init__(
+        self, json: bool = False, *, store: str | None = None, sandbox: str | None = None, provider: str | None = None
+    ) -> None:
         self.json = json
+        self._given = {"--store": store, "--sandbox": sandbox, "--provider": provider}
         self._consoles: dict[str, Console] = {}
 
     @property
@@ -44,6 +57,17 @@ class Output:
     def interactive(self) -> bool:
         """Whether a person can be asked."""
         return not self.json and sys.stdin.isatty() and sys.stderr.isatty()
+
+    def exact(self, command: str) -> str:
+        """Return a command of `addendum` with the options that this one was given, so that it can be copied."""
+        words = command.split()
+        taken = ("--store", "--sandbox", "--provider") if words[1] in DRIVING else ("--store",)
+        more = [f" {name} {shlex.quote(value)}" for name, value in self._given.items() if value and name in taken]
+        return command + "".join(more)
+
+    def advice(self, steps: Iterable[Advice]) -> tuple[Advice, ...]:
+        """Return what to do next as exact commands."""
+        return tuple(replace(step, command=self.exact(step.command)) for step in steps)
 
     def value(self, value: object, *, indent: int | None = 2) -> None:
         """Print a JSON value on stdout."""

@@ -54,7 +54,7 @@ def plan(
     """
     from addendum.cli import planfile
 
-    output = Output(json)
+    output = Output(json, store=store, sandbox=sandbox, provider=provider)
     candidate = _candidate(script, args, inputs.policies(policy, relocation), supersede, retry, drop, move)
     with opening.context(opening.settings(store=store, sandbox=sandbox, provider=provider)) as context:
         drawn, result = draw(context, candidate, opening.resolve(context.store, run))
@@ -105,7 +105,8 @@ def revise(
         )
     candidate = _candidate(script, args, inputs.policies(policy, relocation), supersede, retry, drop, move)
     settings = opening.settings(store=store, sandbox=sandbox, provider=provider)
-    return _revise(Output(json), settings, run, candidate, plan, ask=not yes, path=script or str(plan or ""))
+    output = Output(json, store=store, sandbox=sandbox, provider=provider)
+    return _revise(output, settings, run, candidate, plan, ask=not yes, path=script or str(plan or ""))
 
 
 def _candidate(

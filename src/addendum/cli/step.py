@@ -59,8 +59,8 @@ def step(
 ) -> int:
     """Print the pending calls for a K, or the end; with --result or --failure, settle one first.
 
-    K is the whole state: {"format": 1, "source", "args", "trace"}. What is printed is {"pending", "end", "k"}: pass "k" to
-    the next step. Always JSON. Exit code 3: the script failed, or isn't admitted.
+    K is the whole state: {"format": 1, "source", "args", "trace"}. What is printed is {"pending", "end", "k"}: pass "k"
+    to the next step. Always JSON. Exit code 3: the script failed, or isn't admitted.
     """
     if (k is None) == (script is None):
         raise UsageError("Which K?", hint="Name a file with K, or begin with --script SCRIPT.")
