@@ -102,7 +102,9 @@ def one(name: str, command: Any) -> str:
     """Return the section of one command."""
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     options = [p for p in command.params if p.param_type_name == "option" and "--help" not in p.opts]
-    usage = " ".join([name, *(p.metavar for p in arguments), "[OPTIONS]" if options else ""]).strip()
+    usage = " ".join(
+        [name, *(p.metavar if p.required else f"[{p.metavar}]" for p in arguments), "[OPTIONS]" if options else ""]
+    ).strip()
     text = re.sub(r"\n(?=\S)", " ", inspect.cleandoc(command.help).replace("\n\n", "\0")).replace("\0", "\n\n")
     rows = ["| | |", "| --- | --- |"]
     for param in arguments:
@@ -121,9 +123,8 @@ def one(name: str, command: Any) -> str:
 
 
 def cell(text: str) -> str:
-    """Return a text for a cell of a table; what stands in brackets at its end is a default."""
-    text = " ".join(text.split()).replace("|", "\\|")
-    return re.sub(r" \[([^\]]+)\](\.?)$", r". Default: \1.", text).replace("..", ".")
+    """Return a text for a cell of a table."""
+    return " ".join(text.split()).replace("|", "\\|")
 
 
 def settings() -> str:

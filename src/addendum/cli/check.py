@@ -52,7 +52,7 @@ def check(
 def rule(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[RULE]", help="A rule, as in R03; all of them if left out.", show_default=False),
+        typer.Argument(metavar="RULE", help="A rule, as in R03; all of them if left out.", show_default=False),
     ] = None,
     json: options.Json = False,
 ) -> int:

@@ -24,7 +24,10 @@ def run(
         typer.Option("--name", metavar="TEXT", help="A label for lists [the script's file name].", show_default=False),
     ] = None,
     identifier: Annotated[
-        str, typer.Option("--id", metavar="RUN", help="The run's name [made from date and time].", show_default=False)
+        str,
+        typer.Option(
+            "--id", metavar="RUN", help="The run's name (default: made from date and time).", show_default=False
+        ),
     ] = "",
     store: options.Store = None,
     sandbox: options.Sandbox = None,

@@ -85,10 +85,12 @@ def show(
 def diff(
     run: options.Run,
     old: Annotated[
-        int | None, typer.Option("--from", metavar="N", help="The older revision [the one before].", show_default=False)
+        int | None,
+        typer.Option("--from", metavar="N", help="The older revision (default: the one before).", show_default=False),
     ] = None,
     new: Annotated[
-        int | None, typer.Option("--to", metavar="N", help="The newer revision [the current one].", show_default=False)
+        int | None,
+        typer.Option("--to", metavar="N", help="The newer revision (default: the current one).", show_default=False),
     ] = None,
     store: options.Store = None,
     json: options.Json = False,

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from addendum.cli import check, demo, drive, inspect, operate, rehearse, revising, sandbox, step, work
+from addendum.cli import check, demo, drive, inspect, operate, rehearse, revising, sandbox, step
 from addendum.cli.failure import report
 
 PROGRAM = "addendum"
@@ -35,6 +35,7 @@ def build() -> typer.Typer:
     app = typer.Typer(
         name=PROGRAM,
         no_args_is_help=True,
+        rich_markup_mode="markdown",
         add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -55,7 +56,6 @@ def build() -> typer.Typer:
         for command in commands:
             app.command(rich_help_panel=panel)(command)
     app.add_typer(sandbox.app, name="sandbox", rich_help_panel="Trying things")
-    app.add_typer(work.app, name="work", rich_help_panel="Work contracts")
     return app
 
 
@@ -73,6 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BaseException as error:
         if isinstance(error, SystemExit):
             raise
+        if isinstance(error, typer.TyperException) and not error.format_message():
+            return 2  # the help was printed instead
         return report(error, json=json, program=PROGRAM)
     return code if isinstance(code, int) else 0
 

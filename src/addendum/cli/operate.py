@@ -22,7 +22,7 @@ Which = Annotated[
 By = Annotated[
     str,
     typer.Option(
-        "--by", metavar="NAME", help="Who decides, for the record [the operator setting].", show_default=False
+        "--by", metavar="NAME", help="Who decides, for the record (default: the operator setting).", show_default=False
     ),
 ]
 
@@ -117,10 +117,8 @@ def grant(
 ) -> int:
     """Replace what a run may use; it counts from the next attempt on.
 
-    A grant has capabilities, each with limits, limits for the whole run, and worst_case = "refuse" or "at_run_time":
-
-        [capabilities."image.generate"]
-        limits = [{meter = "calls", max = 10}]
+    A grant has capabilities, each with limits, limits for the whole run, and worst_case, which is "refuse" or
+    "at_run_time". As JSON: {"capabilities": {"image.generate": {"limits": [{"meter": "calls", "max": 10}]}}}
     """
     from addendum.runs import operate
 

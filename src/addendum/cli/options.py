@@ -10,21 +10,24 @@ import typer
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON on stdout; errors are JSON on stderr.")]
 Store: TypeAlias = Annotated[
     str | None,
-    typer.Option("--store", metavar="PATH", help="The store's file [.addendum/store.db].", show_default=False),
+    typer.Option("--store", metavar="PATH", help="The store's file (default: .addendum/store.db).", show_default=False),
 ]
 Sandbox: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--sandbox",
         metavar="NAME",
-        help="Where the script runs; see `addendum sandbox list` [monty].",
+        help="Where the script runs; see `addendum sandbox list` (default: monty).",
         show_default=False,
     ),
 ]
 Provider: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--provider", metavar="NAME", help="`demo`, or `MODULE:NAME` of an `addendum.App` [demo].", show_default=False
+        "--provider",
+        metavar="NAME",
+        help="`demo`, or `MODULE:NAME` of an `addendum.App` (default: demo).",
+        show_default=False,
     ),
 ]
 Grant: TypeAlias = Annotated[

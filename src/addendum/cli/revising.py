@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 CandidateArgument = Annotated[
     str | None,
-    typer.Argument(metavar="[SCRIPT]", help="The new script, or `-` for standard input.", show_default=False),
+    typer.Argument(metavar="SCRIPT", help="The new script, or `-` for standard input.", show_default=False),
 ]
 
 

@@ -35,7 +35,7 @@ def verify(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME...]", help="Backends; every one that is here if none is named.", show_default=False
+            metavar="NAME...", help="Backends; every one that is here if none is named.", show_default=False
         ),
     ] = None,
     backend: Annotated[

@@ -19,7 +19,7 @@ def step(
     k: Annotated[
         str | None,
         typer.Argument(
-            metavar="[K]",
+            metavar="K",
             help="A file with K as JSON, or `-` for standard input; `--script` makes a first one.",
             show_default=False,
         ),
@@ -49,7 +49,10 @@ def step(
     call: Annotated[
         str | None,
         typer.Option(
-            "--call", metavar="IDENTITY", help="Which call is settled [the first that is pending].", show_default=False
+            "--call",
+            metavar="IDENTITY",
+            help="Which call is settled (default: the first that is pending).",
+            show_default=False,
         ),
     ] = None,
     sandbox: options.Sandbox = None,
