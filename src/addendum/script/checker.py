@@ -36,7 +36,7 @@ def check(text: str, *, granted: frozenset[str] | None = None, limits: Limits = 
     if scope.depth > limits.max_depth:
         subject = Subject(source, scope, Bounds(), limits)
         return Report(tuple(RULES["R00"].check(subject))[:1], Facts(), source.revision)
-    return report(source, scope, bound(scope, limits.max_steps), granted, limits)
+    return report(source, scope, bound(scope, limits.max_steps, limits.max_bound), granted, limits)
 
 
 def report(

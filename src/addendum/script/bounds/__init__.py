@@ -40,9 +40,9 @@ class Bounds:
     set_walks: tuple[ast.AST, ...] = ()
 
 
-def analyse(scope: Scope, max_steps: int = 60_000) -> Bounds:
+def analyse(scope: Scope, max_steps: int = 30_000, max_bound: int = 1_000_000) -> Bounds:
     """Bound every loop, fan-out and call that the script's entry can reach. Pure; raises nothing."""
-    machine = Machine(scope, max_steps)
+    machine = Machine(scope, max_steps, max_bound)
     st = State({}, {}, {})
     cost: Cost = {}
     try:
@@ -76,7 +76,7 @@ def _run(machine: Machine, scope: Scope, st: State) -> Cost:
 
 def _tables(machine: Machine, scope: Scope, cost: Cost) -> Bounds:
     involved = any(problem.kind == "involved" for problem in machine.problems.values())
-    out = Bounds(problems=tuple(sorted(machine.problems.values(), key=_place)))
+    out = Bounds(problems=tuple(sorted(machine.problems.values(), key=_place)), set_walks=tuple(machine.set_walks))
     for node, count in machine.loops.items():
         out.loops[node] = _whole(count)
     for fanout, count in machine.fanouts.items():

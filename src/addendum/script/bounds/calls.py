@@ -224,11 +224,11 @@ def run_body(
 ) -> V:
     """Run a function's body on a state."""
     signature = tuple(plain(value) for _, value in params)
-    active = [at for at, (other, _) in enumerate(machine.stack) if other is closure.node]
+    active = [at for at, (other, _) in enumerate(machine.stack) if other is closure]
     if active and _comes_back(machine, closure, signature, active):
         machine.cut.add(active[0])
         _escape(machine, closure, params, st)
-        return mix([value for _, value in params], st)
+        return mix([*[value for _, value in params], *machine.captured(closure, st)], st)
     if len(machine.stack) >= MAX_DEPTH:
         raise TooInvolved(node)
     act = machine.activation(machine.scope.inner[closure.node], closure.act, node, caller)
@@ -241,7 +241,7 @@ def run_body(
         st.vars[key] = join(value, st.vars[key]) if act.reentered and key in st.vars and active else value
     level = len(machine.stack)
     before = st.cost
-    machine.stack.append((closure.node, signature))
+    machine.stack.append((closure, signature))
     saved = machine.act, machine.exits, machine.returns
     machine.act, machine.exits, machine.returns = act, [], []
     try:

@@ -49,6 +49,7 @@ def _generate(
 ) -> tuple[Count, Count, tuple[int, Count] | None]:
     """Run generator `at` and those inside it; return how many elements they make, at least and at most."""
     generator = node.generators[at]
+    machine.walked(generator.iter, iterable, st)
     low, high = length(iterable, st)
     if generator.ifs:
         low = 0
@@ -82,8 +83,8 @@ def _generate(
     if at == 0:
         machine.note(machine.loops, node, bound)
     machine.note(machine.loops, generator, bound)
-    if bound == INF and not back.dead and reaches(back.cost):
-        machine.problem("comprehension", node, "grows" if known != INF else "unbounded")
+    if bound > machine.max_bound and not back.dead and reaches(back.cost):
+        machine.problem("comprehension", node, "huge" if bound != INF else "grows" if known != INF else "unbounded")
     finish(bound == known and not back.dead and reaches(back.cost), back.cost)
     each = inner[0] if inner else (0, 0)
     # A test that stops an index makes no list shorter: Python still walks the rest.

@@ -108,8 +108,8 @@ def _where(node: ast.Call) -> str:
 
 def _note_width(machine: Machine, node: ast.Call, width: Count) -> None:
     machine.note(machine.fanouts, node, width)
-    if width == INF:
-        machine.problem("fanout", node, "unbounded")
+    if width > machine.max_bound:
+        machine.problem("fanout", node, "unbounded" if width == INF else "huge")
 
 
 def _one_of(

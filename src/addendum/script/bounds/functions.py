@@ -137,6 +137,8 @@ def listed(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
     source = args.items[0]
     lo, hi = length(source, st)
     inner = elements(source, st)
+    if isinstance(node.func, ast.Name) and node.func.id == "list":
+        machine.walked(node.args[0], source, st)
     call_key(machine, node, args, inner, hi, st)
     share = _share(source, st)
     known = positions(source, st) if isinstance(node.func, ast.Name) and node.func.id == "list" else None

@@ -73,9 +73,10 @@ class Exits:
 class Machine:
     """One analysis. `eval` and `block` are the whole interface of the idiom families to each other."""
 
-    def __init__(self, scope: Scope, max_steps: int) -> None:
+    def __init__(self, scope: Scope, max_steps: int, max_bound: int = 10**6) -> None:
         self.scope = scope
         self.steps = max_steps
+        self.max_bound = max_bound
         self.homes: dict[ast.Name, Names | None] = {}
         self.acts: dict[tuple[Any, ...], Act] = {}
         self.act = Act(scope.module, 0, None, None)
@@ -83,7 +84,7 @@ class Machine:
         self.exits: list[Exits] = []
         self.handlers: list[State] = []
         self.ends: list[State] = []
-        self.stack: list[tuple[ast.AST, tuple[Any, ...]]] = []
+        self.stack: list[tuple[Closure, tuple[Any, ...]]] = []
         self.volatile_vars: frozenset[tuple[int, str]] = frozenset()
         self.volatile_refs: frozenset[int] = frozenset()
         self.quiet = 0
@@ -98,6 +99,7 @@ class Machine:
         self.begins: dict[int, dict[tuple[int, str], V]] = {}
         self.assumed: dict[int, list[tuple[int | tuple[int, str], bool]]] = {}
         self.cut: set[int] = set()
+        self.set_walks: dict[ast.AST, None] = {}
         self.missing: set[tuple[int, str]] = set()
         self._coros: dict[tuple[Any, ...], Coro] = {}
         self._closures: dict[tuple[Any, ...], Closure] = {}
@@ -106,6 +108,7 @@ class Machine:
         self._keepers: set[Names] | None = None
         self._mutates: dict[ast.AST, bool] = {}
         self._inert: dict[ast.AST, bool] = {}
+        self._reads: dict[ast.AST, dict[tuple[Names, str], None]] = {}
         self._next = 1
 
     # ---- identities
@@ -252,6 +255,27 @@ class Machine:
             return isinstance(part.ctx, ast.Store)
         return isinstance(part, ast.AugAssign | ast.Nonlocal)
 
+    def captured(self, closure: Closure, st: State) -> list[V]:
+        """The values of the outer variables that a function's body reads."""
+        names = self._reads.get(closure.node)
+        if names is None:
+            names = {}
+            inner = self.scope.inner[closure.node]
+            for part in ast.walk(closure.node):
+                if isinstance(part, ast.Name) and part in self.scope.frames:
+                    home = self.scope.frames[part].home(part.id)
+                    if home is not None and not _within(home, inner):
+                        names[(home, part.id)] = None
+            self._reads[closure.node] = names
+        found = []
+        for home, name in names:
+            act: Act | None = closure.act
+            while act is not None and act.names is not home:
+                act = act.parent
+            if act is not None and (act.key, name) in st.vars:
+                found.append(st.vars[(act.key, name)])
+        return found
+
     def rebinds(self, node: ast.AST) -> bool:
         """Whether a function declares a `nonlocal`."""
         return any(isinstance(part, ast.Nonlocal) for part in ast.walk(node))
@@ -284,6 +308,11 @@ class Machine:
         """Record that a bound is missing, unless the state is only a trial."""
         if not self.quiet:
             self.problems.setdefault((kind, node), Problem(kind, node, why))
+
+    def walked(self, node: ast.AST, value: V, st: State) -> None:
+        """Note that a value is walked in order; a set has none."""
+        if any(st.heap[ref].kind == "set" for ref in value.refs):
+            self.set_walks[node] = None
 
     # ---- statements
 
@@ -323,6 +352,15 @@ STATEMENTS: Final[dict[type[ast.AST], Handler]] = {}
 """Filled once, at import, by the modules of this package."""
 EXPRESSIONS: Final[dict[type[ast.AST], Evaluator]] = {}
 """Filled once, at import, by the modules of this package."""
+
+
+def _within(frame: Names | None, outer: Names) -> bool:
+    """Whether a frame of names is another one, or inside it."""
+    while frame is not None:
+        if frame is outer:
+            return True
+        frame = frame.parent
+    return False
 
 
 def elements(value: V, st: State) -> V:

@@ -33,6 +33,7 @@ def run_once(
     """Run enter and body once, from a state that covers the start of an iteration."""
     uid = machine.fresh()
     state = cover.copy()
+    machine.steps -= (len(state.vars) + len(state.heap)) >> 4  # a large state costs more to copy and to compare
     state.cost = {}
     state.shared = {}
     for key, value in state.vars.items():

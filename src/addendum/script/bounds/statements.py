@@ -164,6 +164,7 @@ def condition(machine: Machine, node: ast.If, st: State) -> None:
         machine.block(node.body if verdict else node.orelse, st)
         return
     other = st.copy()
+    machine.steps -= (len(st.vars) + len(st.heap)) >> 5
     refine(machine, node.test, True, st)
     if not st.dead:
         machine.block(node.body, st)
@@ -197,6 +198,7 @@ MAX_UNROLLED = 12
 
 def for_loop(machine: Machine, node: ast.For, st: State) -> None:
     iterable = machine.eval(node.iter, st)
+    machine.walked(node.iter, iterable, st)
     if _unroll(machine, node, iterable, st):
         return
     enter, known = walk(machine, node.target, iterable, st)
@@ -298,8 +300,8 @@ def shared_length(machine: Machine, value: V, st: State) -> tuple[int, Count] | 
 def close_loop(machine: Machine, node: ast.AST, st: State, bound: Count, back: State, kind: str, known: Count) -> None:
     """Record a loop's bound, and the problem when there is none and an iteration costs a call."""
     machine.note(machine.loops, node, bound)
-    if bound == INF and not back.dead and reaches(back.cost):
-        machine.problem(kind, node, "grows" if known != INF else "unbounded")
+    if bound > machine.max_bound and not back.dead and reaches(back.cost):
+        machine.problem(kind, node, "huge" if bound != INF else "grows" if known != INF else "unbounded")
 
 
 def walk(machine: Machine, target: ast.expr, iterable: V, st: State) -> tuple[Step, Count]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 
 from addendum.script.report import Violation
@@ -26,6 +27,7 @@ from addendum.script.rules.subject import Subject
 ID = "R00"
 TITLE = "The source parses and is within its limits"
 
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 _STRING = re.compile(r"""[A-Za-z]*('''|\"\"\"|'|")""")
 
 
@@ -45,8 +47,10 @@ def check(subject: Subject) -> Iterator[Violation]:
             yield subject.violation(
                 ID, node, f"{{}} has more than {limits.max_int_digits} digits.", "Write it as a string."
             )
-    for joined in subject.nodes(ast.JoinedStr):
-        yield from _new_syntax(subject, joined)
+    if sys.version_info >= (3, 12):
+        # Only here can an f-string stand that Python 3.11 doesn't read; there the parser has refused it.
+        for joined in subject.nodes(ast.JoinedStr):
+            yield from _new_syntax(subject, joined)
 
 
 def _new_syntax(subject: Subject, node: ast.JoinedStr) -> Iterator[Violation]:
@@ -59,7 +63,7 @@ def _new_syntax(subject: Subject, node: ast.JoinedStr) -> Iterator[Violation]:
         if not isinstance(part, ast.FormattedValue):
             continue
         inner = _raw(subject, part.value)
-        if quote in inner or "\\" in inner or "#" in _without_strings(inner) or (len(quote) == 1 and "\n" in inner):
+        if quote in inner or "\\" in inner or "#" in _QUOTED.sub("", inner) or (len(quote) == 1 and "\n" in inner):
             yield subject.violation(
                 ID,
                 part.value,
@@ -70,13 +74,10 @@ def _new_syntax(subject: Subject, node: ast.JoinedStr) -> Iterator[Violation]:
             return
 
 
-def _raw(subject: Subject, node: ast.AST) -> str:
+def _raw(subject: Subject, node: ast.expr) -> str:
     """The source of a node with its line ends. Positions inside an f-string are only right from 3.12 on."""
-    try:
-        return ast.get_source_segment(subject.source.text, node) or ""
-    except (IndexError, ValueError):
-        return ""
-
-
-def _without_strings(text: str) -> str:
-    return re.sub(r"'[^']*'|\"[^\"]*\"", "", text)
+    end = node.end_lineno or node.lineno
+    lines = [line.encode() for line in subject.source.lines[node.lineno - 1 : end]]
+    lines[-1] = lines[-1][: node.end_col_offset]
+    lines[0] = lines[0][node.col_offset :]
+    return b"\n".join(lines).decode("utf-8", "replace")

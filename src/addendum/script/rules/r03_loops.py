@@ -45,6 +45,14 @@ def check(subject: Subject) -> Iterator[Violation]:
                 "The bounds of this script can't be followed: too many functions call each other.",
                 "Make fewer helpers call helpers, and give recursive ones a small constant depth.",
             )
+        elif problem.why == "huge" and problem.kind in ("loop", "comprehension"):
+            yield subject.violation(
+                ID,
+                _subject_of(node),
+                f"{{}} allows more than {subject.limits.max_bound:,} rounds with a call, which is as good as no bound.",
+                "Use a bound that somebody could pay for.",
+                at=node,
+            )
         elif problem.why == "grows":
             yield subject.violation(
                 ID,

@@ -52,7 +52,9 @@ def check(subject: Subject) -> Iterator[Violation]:
         if kinds.is_set(assign.value) and any(isinstance(target, ast.Tuple | ast.List) for target in assign.targets):
             yield _violation(subject, assign.value)
     for node in subject.bounds.set_walks:
-        yield _violation(subject, node)
+        above = subject.scope.parent[node]
+        if not isinstance(above, ast.comprehension) or not _order_is_lost(subject, subject.scope.parent[above]):
+            yield _violation(subject, node)
 
 
 def _violation(subject: Subject, node: ast.AST) -> Violation:

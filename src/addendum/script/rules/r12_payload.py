@@ -100,6 +100,17 @@ def _sure_list(node: ast.expr) -> bool:
     )
 
 
+def _integer(node: ast.expr) -> int | None:
+    """The value of a small integer expression of constants."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return node.value
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow | ast.Mult):
+        left, right = _integer(node.left), _integer(node.right)
+        if left is not None and right is not None and abs(left) <= 10**6 and 0 <= right <= (64 if left > 1 else 10**6):
+            return left**right if isinstance(node.op, ast.Pow) else left * right
+    return None
+
+
 def _literal_size(node: ast.expr) -> int:
     if isinstance(node, ast.Dict):
         parts = [*[key for key in node.keys if key is not None], *node.values]
@@ -110,8 +121,9 @@ def _literal_size(node: ast.expr) -> int:
         return len(node.value.encode("utf-8", "surrogatepass")) + 2
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         for text, times in ((node.left, node.right), (node.right, node.left)):
-            if isinstance(times, ast.Constant) and isinstance(times.value, int):
-                return _literal_size(text) * max(0, times.value)
+            count = _integer(times)
+            if count is not None:
+                return _literal_size(text) * max(0, count)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return _literal_size(node.left) + _literal_size(node.right)
     if isinstance(node, ast.JoinedStr):

@@ -1,0 +1,4 @@
+# R10: a debugger
+async def orchestrate(ctx, args):
+    breakpoint()
+    return 1

@@ -1,0 +1,4 @@
+# R10: CapabilityError is replaced
+async def orchestrate(ctx, args):
+    CapabilityError = ValueError
+    return 1

@@ -1,0 +1,3 @@
+# R02: an attribute of ctx
+async def orchestrate(ctx, args):
+    return str(ctx.__dict__)

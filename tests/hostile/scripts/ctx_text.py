@@ -1,0 +1,3 @@
+# R02: ctx as text
+async def orchestrate(ctx, args):
+    return f"{ctx}"

@@ -1,0 +1,5 @@
+# R10: a name deleted
+async def orchestrate(ctx, args):
+    x = 1
+    del x
+    return 1

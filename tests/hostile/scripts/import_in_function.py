@@ -1,0 +1,4 @@
+# R10: an import in a function
+async def orchestrate(ctx, args):
+    import subprocess
+    return subprocess.run("true")

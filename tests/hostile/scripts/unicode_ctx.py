@@ -1,0 +1,4 @@
+# R02: another spelling of ctx is ctx
+async def orchestrate(ctx, args):
+    alias = ｃtx
+    return alias

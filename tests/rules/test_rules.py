@@ -1,0 +1,76 @@
+"""The pages of the rules: each example is accepted, or refused by its rule at the marked line."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from addendum.script.checker import check
+from addendum.script.report import Report
+from addendum.script.rules import RULES, page
+from addendum.script.rules.r09_worst_case import compare
+
+HERE = Path(__file__).parent
+GRANTED = frozenset({"text.generate", "image.generate", "review.visual", "human.approve", "mail.send"})
+_BLOCK = re.compile(r"^## (?P<title>[^\n]*)\n\n```python\n(?P<code>.*?)```", re.DOTALL | re.MULTILINE)
+
+
+def _examples() -> list[object]:
+    found = []
+    for rule in RULES:
+        text = (HERE / f"{rule}.md").read_text(encoding="utf-8")
+        for match in _BLOCK.finditer(text):
+            name = f"{rule}: {match['title']}"
+            found.append(pytest.param(rule, match["title"], match["code"], id=name))
+    return found
+
+
+def _check(rule: str, code: str) -> Report:
+    granted = GRANTED - {"mail.send"} if rule == "R08" else GRANTED
+    report = check(code, granted=granted)
+    if rule == "R09":
+        return Report((*report.violations, *compare(report.facts, {"text.generate": 5})), report.facts)
+    return report
+
+
+@pytest.mark.parametrize(("rule", "title", "code"), _examples())
+def test_an_example_of_a_page_is_judged_as_its_heading_says(rule: str, title: str, code: str) -> None:
+    """A heading that begins with the rule's number announces a violation where the comment is, others announce none."""
+    report = _check(rule, code)
+    shown = [str(violation) for violation in report.violations]
+    if not title.startswith(rule):
+        assert not report.violations, shown
+        return
+    severity = "warning" if title.startswith(f"{rule} (warning)") else "error"
+    marked = {number for number, line in enumerate(code.split("\n"), 1) if f"# {rule}" in line}
+    lines = {v.line for v in report.violations if v.rule == rule and v.severity == severity}
+    assert marked, "the example marks no line"
+    assert marked <= lines, shown
+    assert report.ok == (severity == "warning"), shown
+
+
+@pytest.mark.parametrize("rule", list(RULES))
+def test_a_page_begins_with_what_the_command_line_shows(rule: str) -> None:
+    """The rule's docstring is its manual page; the file adds examples to it."""
+    assert (HERE / f"{rule}.md").read_text(encoding="utf-8").startswith(page(rule))
+
+
+@pytest.mark.parametrize("rule", list(RULES))
+def test_a_page_has_accepted_and_refused_examples(rule: str) -> None:
+    """A rule is right both ways, and its page shows both."""
+    titles = [match["title"] for match in _BLOCK.finditer((HERE / f"{rule}.md").read_text(encoding="utf-8"))]
+    assert any(title.startswith(rule) for title in titles)
+    assert any(not title.startswith("R") for title in titles)
+
+
+@pytest.mark.parametrize("rule", list(RULES))
+def test_a_violation_says_what_is_wrong_and_what_to_write(rule: str) -> None:
+    """Message and fix are one sentence each, and a place is given."""
+    for match in _BLOCK.finditer((HERE / f"{rule}.md").read_text(encoding="utf-8")):
+        for violation in _check(rule, match["code"]).violations:
+            assert violation.line >= 1
+            assert violation.column >= 1
+            assert violation.message.endswith((".", "…"))
+            assert violation.fix.endswith((".", ".`"))
