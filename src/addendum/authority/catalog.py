@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from addendum.canon import Digest, Json, digest
+from addendum.authority.saturation import Saturation
+from addendum.canon import Digest, Json, canonical, sha256
 from addendum.errors import ConfigError
 from addendum.records.entries import Effect
 
@@ -21,7 +22,11 @@ MAX_RESULT: Final = 4 * 1024 * 1024
 class Capability:
     """One capability. `price` is what a call costs unless its provider reports otherwise, `most` the most that it may
     cost (what is reserved); both in nano-dollars. `waits`: a person answers it. `lookup`: the provider can say what
-    became of an earlier call by its idempotency key. `timeout` in seconds; `retries` beyond the first try."""
+    became of an earlier call by its idempotency key. `timeout` in seconds; `retries` beyond the first try.
+
+    The facts `read_only`, `destructive`, `idempotent` (per argument) and `open_world` follow from the effect class
+    where they are None. `agentic`: it runs a tool loop of its own. `model` is what answers, as far as it is known:
+    another one is another result. `most_tokens` is the most that a call reports, None when nobody says."""
 
     name: str
     effect: Effect
@@ -37,6 +42,44 @@ class Capability:
     max_payload: int = MAX_PAYLOAD
     max_result: int = MAX_RESULT
     about: str = ""
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+    agentic: bool = False
+    model: str = ""
+    most_tokens: int | None = None
+    provider_key: bool = False
+    labels: tuple[str, ...] = ()
+    saturation: Saturation | None = None
+
+    @property
+    def facts(self) -> dict[str, bool]:
+        """The five facts, each with what follows from the effect class where the catalog doesn't say."""
+        usual = {
+            "read_only": self.effect == "read",
+            "destructive": self.effect == "irreversible",
+            "idempotent": self.effect in ("read", "idempotent"),
+            "open_world": self.side_effecting,
+        }
+        said = {name: getattr(self, name) for name in usual}
+        return {name: usual[name] if said[name] is None else said[name] for name in usual} | {"agentic": self.agentic}
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """What it counts as in `forbid_together`: its name, its labels, its facts, and what follows from these.
+
+        What comes from an open world is untrusted, and what an agent says too; what only reads and reaches nobody
+        reads what is ours."""
+        facts = self.facts
+        found = {self.name, *self.labels, *(name for name, holds in facts.items() if holds)}
+        if facts["read_only"] and not facts["open_world"]:
+            found.add("private_read")
+        if facts["open_world"] or self.agentic:
+            found.add("untrusted_content")
+        if facts["open_world"] and not facts["read_only"]:
+            found.add("open_world_write")
+        return frozenset(found)
 
     @property
     def side_effecting(self) -> bool:
@@ -64,6 +107,12 @@ class Capability:
             "lookup": self.lookup,
             "max_payload": self.max_payload,
             "max_result": self.max_result,
+            "facts": self.facts,
+            "model": self.model,
+            "most_tokens": self.most_tokens,
+            "provider_key": self.provider_key,
+            "labels": sorted(self.labels),
+            "saturation": self.saturation.to_json() if self.saturation is not None else None,
         }
 
 
@@ -87,6 +136,30 @@ class Catalog(Mapping[str, Capability]):
         return len(self._by_name)
 
     @property
+    def data(self) -> bytes:
+        """Everything in it as canonical JSON, but for free text."""
+        return canonical([self[name].to_json() for name in sorted(self)])
+
+    @property
     def digest(self) -> Digest:
-        """The SHA-256 of everything in it."""
-        return digest([self[name].to_json() for name in sorted(self)])
+        """The SHA-256 of everything in it: it names the catalog."""
+        return sha256(self.data)
+
+
+def changes(before: Iterable[Mapping[str, Any]], after: Catalog, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return, for capabilities that are another now, each field with what it was and what it is.
+
+    `before` is a catalog as JSON. A capability that is gone has the one field `gone`.
+    """
+    was = {each["name"]: each for each in before}
+    found: dict[str, dict[str, Any]] = {}
+    for name in sorted(set(names) & set(was)):
+        if name not in after:
+            found[name] = {"gone": [False, True]}
+            continue
+        now = after[name].to_json()
+        fields = {key: [was[name].get(key), now.get(key)] for key in sorted({*was[name], *now})}
+        different = {key: pair for key, pair in fields.items() if pair[0] != pair[1]}
+        if different:
+            found[name] = different
+    return found

@@ -1,82 +1,180 @@
 """The grant: what a person or a policy allows a run, per capability and in total (DESIGN section 7).
 
-A limit has one shape wherever it stands, `{meter, max, per}`:
+A limit has one shape wherever it stands, `{meter, max, per, scope}`:
 
 - `calls` (dispatches), `cost_usd`, `tokens`, `bytes_out` (payloads), `bytes_in` (results), `seconds` (time that
-  providers worked; for the whole run: time that the run was driven), `journal_bytes` (payloads and results), and
-  `in_flight` (calls at the same time);
-- `per` is `run` (the default), `call`, or a time window: `minute`, `hour`, `day` or a number of seconds.
+  providers worked; for the whole run: time that the run was driven), `in_flight` (calls at the same time), `agents`
+  (calls of capabilities that run a tool loop of their own), `journal_bytes` (payloads and results), `journal_records`
+  (entries that calls leave), and `distinct:POINTER` (different values at a JSON pointer in the payloads);
+- `per` is `run` (the default), `call`, a sliding window (`minute`, `hour`, `day`, seconds, or an ISO 8601 duration as
+  in `P1D`), or `lifetime`: all runs of the principal;
+- `scope` is `capability` beneath a capability, `run` beside them, or `principal`: all runs that name the same one.
 
-A call over an `in_flight` or window limit waits; over any other it isn't sent and the run pauses.
+A call over an `in_flight` or window limit waits; over any other it isn't sent and the run pauses. Free text (`about`)
+is no part of the authority: `digest` leaves it out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import datetime
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias, cast
 
-from addendum.authority.money import nano
-from addendum.canon import MAX_INT
+from addendum.authority import approval
+from addendum.authority.approval import Approval
+from addendum.authority.money import nano, usd
+from addendum.canon import MAX_INT, Digest, Json, digest
 from addendum.errors import ConfigError
 
-Meter: TypeAlias = Literal[
-    "calls", "cost_usd", "tokens", "bytes_out", "bytes_in", "seconds", "in_flight", "journal_bytes"
-]
-METERS: Final = ("calls", "cost_usd", "tokens", "bytes_out", "bytes_in", "seconds", "in_flight", "journal_bytes")
+Meter: TypeAlias = str
+METERS: Final = (
+    "calls",
+    "cost_usd",
+    "tokens",
+    "bytes_out",
+    "bytes_in",
+    "seconds",
+    "in_flight",
+    "agents",
+    "journal_bytes",
+    "journal_records",
+)
+"""Every meter that is a plain word; `distinct:POINTER` is one for each pointer, and `cost` is read as `cost_usd`."""
+DISTINCT: Final = "distinct:"
 WINDOWS: Final = {"minute": 60.0, "hour": 3600.0, "day": 86400.0}
-WINDOWED: Final = ("calls", "cost_usd")
+WINDOWED: Final = ("calls", "cost_usd", "bytes_out", "agents")
+"""What is known of a call when it leaves, so that a sliding window can be exact."""
+INFLUENCE: Final = ("L0", "L1", "L2")
+"""How far results of a model may steer a script; see `addendum.script.influence`."""
+Per: TypeAlias = Literal["run", "call", "lifetime"] | float
+Scope: TypeAlias = Literal["capability", "run", "principal"]
+_DURATION: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
+_PRINCIPAL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """At most `most` of a meter. Money in nano-dollars, times in seconds; `per` is "run", "call" or a window in
-    seconds. `capability` is None for a limit of the whole run."""
+    """At most `most` of a meter. Money in nano-dollars, times in seconds; `per` is "run", "call", "lifetime" or a
+    window in seconds. `capability` is None for a limit of all of them. `principal`: over all runs of the
+    grant's principal."""
 
     meter: Meter
     most: int | float
-    per: Literal["run", "call"] | float = "run"
+    per: Per = "run"
     capability: str | None = None
+    principal: bool = False
 
     def __str__(self) -> str:
         """Name the limit as in a grant: `image.generate: calls <= 6 per run`."""
-        from addendum.authority.money import usd
-
-        amount = f"${usd(int(self.most))}" if self.meter == "cost_usd" else f"{self.most:g}"
+        if self.meter == "expires":
+            return f"the grant ends at {moment(self.most)}"
+        if self.meter == "revoked":
+            return "the grant was revoked"
+        if self.meter == "frozen":
+            return f"{self.capability} is frozen: it reported more than its declared maximum"
         per = f" per {self.per:g} s" if isinstance(self.per, float) else f" per {self.per}"
-        scope = self.capability or "the whole run"
-        return f"{scope}: {self.meter} <= {amount}{'' if self.meter == 'in_flight' else per}"
+        scope = self.capability or ("all runs of the principal" if self.principal else "the whole run")
+        if self.principal and self.capability is not None:
+            scope += " in all runs of the principal"
+        return f"{scope}: {self.meter} <= {self.amount(self.most)}{'' if self.meter == 'in_flight' else per}"
+
+    @property
+    def scope(self) -> Scope:
+        """What the limit is counted over."""
+        return "principal" if self.principal else "run" if self.capability is None else "capability"
+
+    def amount(self, value: int | float) -> str:
+        """Write an amount of this meter."""
+        return f"${usd(int(value))}" if self.meter == "cost_usd" else f"{value:.15g}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the limit as it is written in a file."""
+        most: Any = usd(int(self.most)) if self.meter == "cost_usd" else self.most
+        found = {"meter": self.meter, "max": most, "per": self.per}
+        return {**found, "scope": "principal"} if self.principal else found
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
     """Capabilities with their limits, and limits of the whole run. `worst_case` says whether a script whose worst case
-    is above a limit is refused before it starts, or stopped by the limit at run time."""
+    is above a limit is refused before it starts, or stopped by the limit at run time.
+
+    `where` narrows payloads by JSON Schemas, by capability. `expires` is in seconds since 1970, None for never.
+    `forbid_together` are combinations of facts or capabilities that may not be granted together. `additive` says
+    whether a channel without a meter and without a claim of its own is admitted. `influence` is the highest level of
+    model influence that is admitted. `principal` is whose accounts the run counts in, "" for none."""
 
     capabilities: Mapping[str, tuple[Limit, ...]] = field(default_factory=dict)
     limits: tuple[Limit, ...] = ()
     worst_case: Literal["refuse", "at_run_time"] = "refuse"
+    where: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    expires: float | None = None
+    approvals: tuple[Approval, ...] = ()
+    forbid_together: tuple[tuple[str, ...], ...] = ()
+    additive: Literal["allow", "refuse"] = "allow"
+    influence: Literal["L0", "L1", "L2"] = "L2"
+    principal: str = ""
+    about: str = ""
 
     def over(self, capability: str) -> tuple[Limit, ...]:
         """Return every limit that a call of a capability counts against."""
         return (*self.capabilities.get(capability, ()), *self.limits)
 
+    @property
+    def every(self) -> Iterator[Limit]:
+        """Every limit of it, those of capabilities first."""
+        for own in self.capabilities.values():
+            yield from own
+        yield from self.limits
+
+    def per_call(self, meter: str, capability: str) -> int | float | None:
+        """Return the most that one call of a capability may take of a meter by this grant, None if it doesn't say."""
+        found = [limit.most for limit in self.over(capability) if limit.meter == meter and limit.per == "call"]
+        return min(found) if found else None
+
+    @property
+    def digest(self) -> Digest:
+        """The SHA-256 of the authority that is granted, whatever is written beside it."""
+        return digest(replace(self, about="").to_json())
+
     def to_json(self) -> dict[str, Any]:
         """Return the grant as it is written in a file; `from_json` reads it back."""
-        return {
+        found: dict[str, Any] = {
             "capabilities": {
-                name: {"limits": [_write(limit) for limit in limits]} for name, limits in self.capabilities.items()
+                name: {
+                    "limits": [limit.to_json() for limit in limits],
+                    **({"where": dict(self.where[name])} if name in self.where else {}),
+                }
+                for name, limits in self.capabilities.items()
             },
-            "limits": [_write(limit) for limit in self.limits],
+            "limits": [limit.to_json() for limit in self.limits],
             "worst_case": self.worst_case,
         }
+        if self.expires is not None:
+            found["expires"] = moment(self.expires)
+        if self.approvals:
+            found["approval"] = [rule.to_json() for rule in self.approvals]
+        if self.forbid_together:
+            found["forbid_together"] = [list(each) for each in self.forbid_together]
+        for name, usual in _WORDS.items():
+            if getattr(self, name) != usual[0]:
+                found[name] = getattr(self, name)
+        if self.principal:
+            found["principal"] = self.principal
+        if self.about:
+            found["about"] = self.about
+        return found
 
 
-def _write(limit: Limit) -> dict[str, Any]:
-    from addendum.authority.money import usd
+_WORDS: Final = {"additive": ("allow", "refuse"), "influence": ("L2", "L1", "L0")}
+"""Settings of a grant that are one word of several, the usual one first."""
 
-    most: Any = usd(int(limit.most)) if limit.meter == "cost_usd" else limit.most
-    return {"meter": limit.meter, "max": most, "per": limit.per}
+
+def moment(seconds: float) -> str:
+    """Write a time as ISO 8601 text, UTC."""
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat()
 
 
 def everything(capabilities: Mapping[str, object]) -> Grant:
@@ -84,29 +182,126 @@ def everything(capabilities: Mapping[str, object]) -> Grant:
     return Grant(dict.fromkeys(capabilities, ()))
 
 
+def widened(grant: Grant, capabilities: Mapping[str, object]) -> Grant:
+    """Return a grant with every capability of a catalog: for one that names none, and only says limits."""
+    return replace(grant, capabilities={**everything(capabilities).capabilities, **grant.capabilities})
+
+
 def from_json(value: object) -> Grant:
     """Read a grant from TOML or JSON data. Raises `ConfigError` that names the place of what is wrong."""
-    data = _table(value, "the grant", {"capabilities", "limits", "worst_case"})
+    data = _table(value, "the grant", _KEYS)
     capabilities: dict[str, tuple[Limit, ...]] = {}
+    where: dict[str, Mapping[str, Json]] = {}
     for name, entry in _table(data.get("capabilities", {}), "capabilities", None).items():
-        spec = _table(entry if entry is not None else {}, f"capabilities.{name}", {"limits"})
+        spec = _table(entry if entry is not None else {}, f"capabilities.{name}", {"limits", "where"})
         capabilities[name] = _limits(spec.get("limits", []), f"capabilities.{name}.limits", name)
-    worst_case = data.get("worst_case", "refuse")
-    if worst_case not in ("refuse", "at_run_time"):
-        raise ConfigError(f"worst_case is {worst_case!r}.", hint="Write refuse or at_run_time.")
-    return Grant(
+        if "where" in spec:
+            where[name] = _where(spec["where"], f"capabilities.{name}.where")
+    found = Grant(
         capabilities,
         _limits(data.get("limits", []), "limits", None),
-        cast("Literal['refuse', 'at_run_time']", worst_case),
+        cast("Any", _word(data, "worst_case", ("refuse", "at_run_time"))),
+        where=where,
+        expires=_expires(data.get("expires")),
+        approvals=approval.from_json(data.get("approval", [])),
+        forbid_together=_combinations(data.get("forbid_together", [])),
+        additive=cast("Any", _word(data, "additive", _WORDS["additive"])),
+        influence=cast("Any", _word(data, "influence", _WORDS["influence"])),
+        principal=_principal(data.get("principal", "")),
+        about=_text(data.get("about", "")),
     )
+    for limit in found.every:
+        if limit.principal and not found.principal:
+            raise ConfigError(f"The grant has the limit {limit} and no principal.", hint='Write principal = "NAME".')
+    return found
 
 
-def _table(value: object, where: str, allowed: set[str] | None) -> Mapping[str, Any]:
+_KEYS: Final = frozenset(
+    {
+        "capabilities",
+        "limits",
+        "worst_case",
+        "expires",
+        "approval",
+        "forbid_together",
+        "additive",
+        "influence",
+        "principal",
+        "about",
+    }
+)
+
+
+def _table(value: object, where: str, allowed: frozenset[str] | set[str] | None) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise ConfigError(f"In a grant, {where} has to be a table, not {value!r}.", hint="See `addendum grant --help`.")
     if allowed is not None and (unknown := sorted(set(value) - allowed)):
         raise ConfigError(f"In a grant, {where} has no {unknown[0]!r}.", hint=f"It has {', '.join(sorted(allowed))}.")
     return value
+
+
+def _word(data: Mapping[str, Any], name: str, choices: tuple[str, ...]) -> str:
+    found = data.get(name, choices[0])
+    if found not in choices:
+        raise ConfigError(f"In a grant, {name} is {found!r}.", hint=f"Write {' or '.join(choices)}.")
+    return cast("str", found)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ConfigError(f"In a grant, about is {value!r}.", hint="Write text; it is for people only.")
+    return value
+
+
+def _principal(value: object) -> str:
+    if not isinstance(value, str) or (value and not _PRINCIPAL.fullmatch(value)):
+        raise ConfigError(f"In a grant, the principal is {value!r}.", hint='Write a name, as in "team-media".')
+    return value
+
+
+def _expires(value: object) -> float | None:
+    if value is None:
+        return None
+    try:
+        at = value if isinstance(value, datetime.datetime) else datetime.datetime.fromisoformat(cast("str", value))
+        if at.tzinfo is None:
+            raise ValueError("no time zone")
+        return at.timestamp()
+    except (TypeError, ValueError, OverflowError):
+        raise ConfigError(
+            f"In a grant, expires is {value!r}.", hint="Write a time with its zone, as in 2027-01-01T00:00:00Z."
+        ) from None
+
+
+def _combinations(value: object) -> tuple[tuple[str, ...], ...]:
+    good = isinstance(value, list) and all(
+        isinstance(each, list) and each and all(isinstance(name, str) for name in each) for each in value
+    )
+    if not good:
+        raise ConfigError(
+            f"In a grant, forbid_together is {value!r}.",
+            hint='Write [["private_read", "untrusted_content", "open_world_write"]].',
+        )
+    return tuple(tuple(each) for each in cast("list[list[str]]", value))
+
+
+def _where(value: object, place: str) -> Mapping[str, Json]:
+    """Read a narrowing of payloads: a JSON Schema, or schemas by JSON pointer, each of which has to be there."""
+    table = _table(value, place, None)
+    if not table or not all(key.startswith("/") for key in table):
+        return cast("Mapping[str, Json]", table)
+    schemas: list[Json] = []
+    for pointer, below in table.items():
+        schema: Json = cast("Json", below)
+        for token in reversed(tokens(pointer)):
+            schema = {"type": "object", "properties": {token: schema}, "required": [token]}
+        schemas.append(schema)
+    return {"allOf": schemas}
+
+
+def tokens(pointer: str) -> list[str]:
+    """Return the steps of a JSON pointer (RFC 6901)."""
+    return [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
 
 
 def _limits(value: object, where: str, capability: str | None) -> tuple[Limit, ...]:
@@ -116,31 +311,61 @@ def _limits(value: object, where: str, capability: str | None) -> tuple[Limit, .
 
 
 def _limit(value: object, where: str, capability: str | None) -> Limit:
-    data = _table(value, where, {"meter", "max", "per"})
-    meter = data.get("meter")
-    if meter not in METERS:
-        raise ConfigError(f"In a grant, {where} has the meter {meter!r}.", hint=f"The meters are {', '.join(METERS)}.")
-    most = data.get("max")
-    if meter == "cost_usd":
-        try:
-            amount: int | float = nano(most)
-        except ConfigError as error:
-            raise ConfigError(f"In a grant, {where} has a wrong max: {error.message}", hint=error.hint) from None
-    elif isinstance(most, bool) or not isinstance(most, int | float) or not 0 <= most <= MAX_INT:
-        raise ConfigError(f"In a grant, {where} has the max {most!r}.", hint="Write a number that is not negative.")
-    else:
-        amount = most
-    per = data.get("per", "run")
-    if isinstance(per, str) and per in WINDOWS:
-        per = WINDOWS[per]
-    elif isinstance(per, int | float) and not isinstance(per, bool) and 0 < per <= MAX_INT:
-        per = float(per)
-    elif per not in ("run", "call"):
+    data = _table(value, where, {"meter", "max", "per", "scope"})
+    meter = "cost_usd" if data.get("meter") == "cost" else data.get("meter")
+    distinct = isinstance(meter, str) and meter.startswith(DISTINCT + "/")
+    if meter not in METERS and not distinct:
         raise ConfigError(
-            f"In a grant, {where} has per = {per!r}.", hint="Write run, call, minute, hour, day or seconds."
+            f"In a grant, {where} has the meter {meter!r}.",
+            hint=f"The meters are {', '.join(METERS)} and distinct:POINTER.",
+        )
+    if distinct and capability is None:
+        raise ConfigError(f"In a grant, {where} counts {meter} over everything.", hint="Put it under its capability.")
+    scope = data.get("scope", "run" if capability is None else "capability")
+    if scope not in ("principal", "run" if capability is None else "capability"):
+        raise ConfigError(
+            f"In a grant, {where} has the scope {scope!r}.",
+            hint="It is capability beneath a capability and run beside them; either can be principal.",
+        )
+    per = _per(data.get("per", "lifetime" if scope == "principal" else "run"), where)
+    if (per == "lifetime") != (scope == "principal" and not isinstance(per, float) and per != "call"):
+        raise ConfigError(
+            f"In a grant, {where} is per {per} with the scope {scope}.",
+            hint='A lifetime and scope = "principal" belong together; a principal\'s limit can be per time too.',
         )
     if isinstance(per, float) and meter not in WINDOWED:
+        raise ConfigError(f"In a grant, {where} limits {meter} per time.", hint=f"Only {', '.join(WINDOWED)} can be.")
+    if per == "call" and (distinct or meter in ("in_flight", "agents")):
+        raise ConfigError(f"In a grant, {where} limits {meter} per call.", hint="Count it per run.")
+    most = _most(str(meter), data.get("max"), where)
+    return Limit(str(meter), most, per, capability, scope == "principal")
+
+
+def _most(meter: str, most: object, where: str) -> int | float:
+    if meter == "cost_usd":
+        try:
+            return nano(most)
+        except ConfigError as error:
+            raise ConfigError(f"In a grant, {where} has a wrong max: {error.message}", hint=error.hint) from None
+    if isinstance(most, bool) or not isinstance(most, int | float) or not 0 <= most <= MAX_INT:
+        raise ConfigError(f"In a grant, {where} has the max {most!r}.", hint="Write a number that is not negative.")
+    return most
+
+
+def _per(per: object, where: str) -> Per:
+    if isinstance(per, str) and per in WINDOWS:
+        return WINDOWS[per]
+    if isinstance(per, int | float) and not isinstance(per, bool) and 0 < per <= MAX_INT:
+        return float(per)
+    if per in ("run", "call", "lifetime"):
+        return cast("Per", per)
+    parts = _DURATION.fullmatch(per) if isinstance(per, str) else None
+    seconds = (
+        sum(int(n or 0) * unit for n, unit in zip(parts.groups(), (86400, 3600, 60, 1), strict=True)) if parts else 0
+    )
+    if not 0 < seconds <= MAX_INT:
         raise ConfigError(
-            f"In a grant, {where} limits {meter} per time.", hint=f"Only {' and '.join(WINDOWED)} can be."
+            f"In a grant, {where} has per = {per!r}.",
+            hint="Write run, call, lifetime, minute, hour, day, seconds, or a duration as in PT15M.",
         )
-    return Limit(cast("Meter", meter), amount, per, capability)
+    return float(seconds)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from addendum.authority.grant import Grant, everything, from_json
+from addendum.authority.grant import Grant, everything, from_json, widened
 from addendum.errors import AddendumError
 from addendum.kernel.policy import Allowances, Policy
 from addendum.providers.demo import CATALOG, DemoProvider, Fault
@@ -98,7 +98,7 @@ def grant_of(value: Any) -> Grant:
     if value is None:
         return everything(CATALOG)
     grant = from_json(value)
-    return grant if "capabilities" in value else Grant(everything(CATALOG).capabilities, grant.limits, grant.worst_case)
+    return grant if "capabilities" in value else widened(grant, CATALOG)
 
 
 class Player:

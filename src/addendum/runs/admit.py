@@ -8,6 +8,7 @@ from typing import Any
 from addendum.authority.catalog import Catalog
 from addendum.authority.envelope import Excess, excesses
 from addendum.authority.grant import Grant
+from addendum.authority.objections import Objection, objections
 from addendum.script.checker import check
 from addendum.script.program import Program, compile_program
 from addendum.script.report import Report
@@ -20,6 +21,7 @@ class Admission:
     report: Report
     excesses: tuple[Excess, ...]
     program: Program | None
+    objections: tuple[Objection, ...] = ()
 
     @property
     def admitted(self) -> bool:
@@ -28,7 +30,11 @@ class Admission:
 
     def to_json(self) -> dict[str, Any]:
         """Return the report and the excesses as JSON."""
-        return {**self.report.to_json(), "excesses": [excess.to_json() for excess in self.excesses]}
+        return {
+            **self.report.to_json(),
+            "excesses": [excess.to_json() for excess in self.excesses],
+            "objections": [objection.to_json() for objection in self.objections],
+        }
 
     @property
     def message(self) -> str:
@@ -38,7 +44,7 @@ class Admission:
             first = errors[0]
             more = f" ({len(errors) - 1} more)" if len(errors) > 1 else ""
             return f"Line {first.line}: {first.rule} {first.message}{more}"
-        return " ".join(str(excess) for excess in self.excesses)
+        return " ".join([str(each) for each in self.objections] + [str(excess) for excess in self.excesses])
 
     @property
     def hint(self) -> str:
@@ -46,6 +52,8 @@ class Admission:
         errors = [violation for violation in self.report.violations if violation.severity == "error"]
         if errors:
             return errors[0].fix
+        if self.objections:
+            return self.objections[0].hint
         return (
             'Raise the limit, lower the script\'s bounds, or set worst_case = "at_run_time" in the grant.'
             if self.excesses
@@ -59,7 +67,8 @@ def admit(source: str, catalog: Catalog, grant: Grant) -> Admission:
     report = check(source, granted=granted)
     if not report.ok:
         return Admission(report, (), None)
+    against = tuple(objections(grant, catalog))
     found = excesses(report.facts.worst_case, catalog, grant)
-    if found:
-        return Admission(report, found, None)
+    if found or against:
+        return Admission(report, found, None, against)
     return Admission(report, (), compile_program(source))

@@ -14,7 +14,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
 from addendum.authority.catalog import Capability
-from addendum.authority.grant import Grant, everything, from_json
+from addendum.authority.grant import Grant, from_json, widened
 from addendum.errors import ConfigError, NotFound, UsageError
 from addendum.kernel.policy import Allowances, Retry
 
@@ -53,7 +53,7 @@ def grant(given: GrantLike, known: Mapping[str, object]) -> Grant:
             ) from None
     found = from_json(data)
     if "capabilities" not in data:
-        return Grant(everything(known).capabilities, found.limits, found.worst_case)
+        return widened(found, known)
     unknown = sorted(set(found.capabilities) - set(known))
     if unknown:
         raise ConfigError(

@@ -1,0 +1,178 @@
+"""A catalog as a person writes it, in TOML: what each capability is, costs and may do (DESIGN section 7).
+
+    [capability."image.generate"]
+    version = "2"
+    effect = "paid"                     # read, idempotent, paid, side_effect, irreversible
+    open_world = true                   # and read_only, destructive, idempotent, agentic
+    price_usd = "0.02"
+    most_usd = "0.04"
+    input = "schemas/image.in.json"     # a file beside this one, or the schema itself
+    max = {tokens = 4000, bytes_out = 4096, bytes_in = 65536, seconds = 120}
+    retries = 2
+    saturation = {class = "additive"}
+    recovery = {provider_key = true, lookup = false}
+
+What a catalog says replaces what the provider says of a capability of the same name.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, cast
+
+from addendum.authority import saturation
+from addendum.authority.catalog import MAX_PAYLOAD, MAX_RESULT, Capability, Catalog
+from addendum.authority.declare import declare
+from addendum.authority.sizes import largest
+from addendum.canon import Json
+from addendum.errors import ConfigError, NotFound, UsageError
+
+FACTS: Final = ("read_only", "destructive", "idempotent", "open_world", "agentic")
+_KEYS: Final = frozenset(
+    {
+        *FACTS,
+        "version",
+        "effect",
+        "about",
+        "model",
+        "price_usd",
+        "most_usd",
+        "input",
+        "output",
+        "max",
+        "retries",
+        "waits",
+        "labels",
+        "saturation",
+        "recovery",
+    }
+)
+_MOST: Final = frozenset({"tokens", "bytes_out", "bytes_in", "seconds"})
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something about a catalog that a person should look at. `error`: a claim that can't hold."""
+
+    capability: str
+    message: str
+    fix: str
+    error: bool = False
+
+
+def read(path: Path) -> Catalog:
+    """Read a catalog from a TOML file. Raises `NotFound`, `UsageError`, and `ConfigError` that names the place."""
+    try:
+        data = tomllib.loads(path.read_text("utf-8-sig"))
+    except FileNotFoundError:
+        raise NotFound(f"There is no file {path}.", hint="Name the file of a catalog.") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"The catalog {path} can't be read: {error}.", hint="It is a UTF-8 file of TOML.") from None
+    if set(data) - {"capability"} or not isinstance(data.get("capability", {}), Mapping):
+        raise ConfigError(f"The catalog {path} has other tables.", hint='Write [capability."NAME"] for each.')
+    return Catalog(_capability(name, spec, path.parent) for name, spec in data.get("capability", {}).items())
+
+
+def merged(catalog: Mapping[str, Capability], over: Mapping[str, Capability]) -> Catalog:
+    """Return a provider's catalog with what a file says of capabilities in its place."""
+    return Catalog({**catalog, **over}.values())
+
+
+def _capability(name: str, value: object, folder: Path) -> Capability:
+    where = f"capability.{name}"
+    spec = _table(value, where, _KEYS)
+    most = _table(spec.get("max", {}), f"{where}.max", _MOST)
+    recovery = _table(spec.get("recovery", {}), f"{where}.recovery", frozenset({"provider_key", "lookup"}))
+    for key in (*FACTS, "waits"):
+        if key in spec and not isinstance(spec[key], bool):
+            raise ConfigError(f"{where} has {key} = {spec[key]!r}.", hint="It is a fact: true or false.")
+    tokens = most.get("tokens")
+    if tokens is not None and (isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 0):
+        raise ConfigError(f"{where} has max.tokens = {tokens!r}.", hint="Write a number.")
+    labels = spec.get("labels", [])
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise ConfigError(f"{where} has labels = {labels!r}.", hint='Write ["private_read"].')
+    declared = declare(
+        name,
+        effect=spec.get("effect"),
+        price_usd=spec.get("price_usd", 0),
+        most_usd=spec.get("most_usd"),
+        version=spec.get("version", "1"),
+        timeout=most.get("seconds", 600.0),
+        retries=spec.get("retries", 2),
+        waits=spec.get("waits", False),
+        lookup=bool(recovery.get("lookup", False)),
+        max_payload=most.get("bytes_out", MAX_PAYLOAD),
+        max_result=most.get("bytes_in", MAX_RESULT),
+        about=str(spec.get("about", "")),
+    )
+    claim = spec.get("saturation")
+    return replace(
+        declared,
+        input=_schema(spec.get("input", {}), folder, f"{where}.input"),
+        output=_schema(spec.get("output", {}), folder, f"{where}.output"),
+        model=str(spec.get("model", "")),
+        most_tokens=tokens,
+        provider_key=bool(recovery.get("provider_key", False)),
+        labels=tuple(labels),
+        saturation=None if claim is None else saturation.from_json(claim, f"{where}.saturation"),
+        read_only=spec.get("read_only"),
+        destructive=spec.get("destructive"),
+        idempotent=spec.get("idempotent"),
+        open_world=spec.get("open_world"),
+        agentic=spec.get("agentic", False),
+    )
+
+
+def _table(value: object, where: str, allowed: frozenset[str]) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"In a catalog, {where} has to be a table, not {value!r}.", hint="See the manual.")
+    if unknown := sorted(set(value) - allowed):
+        raise ConfigError(f"In a catalog, {where} has no {unknown[0]!r}.", hint=f"It has {', '.join(sorted(allowed))}.")
+    return value
+
+
+def _schema(value: object, folder: Path, where: str) -> Mapping[str, Json]:
+    if isinstance(value, str):
+        path = folder / value
+        try:
+            value = json.loads(path.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"In a catalog, {where} can't be read: {error}.", hint="Name a file of JSON.") from None
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"In a catalog, {where} is no JSON Schema.", hint="Write a table, or name a file.")
+    return cast("Mapping[str, Json]", value)
+
+
+def lint(catalog: Mapping[str, Capability]) -> Iterator[Remark]:
+    """Yield what a catalog says that can't be, and what it leaves open."""
+    for capability in catalog.values():
+        yield from _lint(capability)
+
+
+def _lint(capability: Capability) -> Iterable[Remark]:
+    name, facts, claim = capability.name, capability.facts, capability.saturation
+    if facts["read_only"] and facts["destructive"]:
+        yield Remark(name, "It is read-only and destructive.", "One of the two facts is wrong.", True)
+    if facts["read_only"] and capability.side_effecting:
+        yield Remark(name, f"It is read-only and has the effect {capability.effect}.", "Make them agree.", True)
+    if claim is not None and claim.kind == "idempotent":
+        if not facts["idempotent"]:
+            yield Remark(name, "It claims to be idempotent, and the fact says no.", "Make them agree.", True)
+        if saturation.domain_size(capability.input, claim.domain) is None:
+            fix = f"Give {claim.domain} an enum in the schema, or narrow it in each grant with where."
+            yield Remark(name, "It is idempotent per argument, over an open set of arguments: no bound.", fix)
+    if claim is not None and claim.kind == "quota" and claim.bound() is None:
+        yield Remark(name, f"Its quota is counted by {claim.key!r}, which a run can have many of.", "Meter it.", True)
+    if claim is None and capability.side_effecting:
+        yield Remark(name, "It has no saturation claim: it is additive.", "Say saturation, or meter it in grants.")
+    if claim is not None and claim.kind not in ("metered", "additive") and not claim.evidence:
+        yield Remark(name, "Its saturation claim has no evidence.", f"Try `addendum catalog probe {name}`.")
+    if largest(capability.input) is None:
+        yield Remark(name, "Its payloads have no size by the schema.", "Give strings maxLength and arrays maxItems.")
+    if largest(capability.output) is None:
+        yield Remark(name, "Its results have no size by the schema.", "Give strings maxLength and arrays maxItems.")
