@@ -18,15 +18,16 @@ only what they have seen so far differs.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from addendum import identity as ids
 from addendum.canon import Digest
-from addendum.identity import Frame, Identity
+from addendum.identity import Identity
 from addendum.kernel.calls import Call
 from addendum.kernel.expression import declared, expected, reaches
-from addendum.kernel.sources import Fate, Sources, capacity, entered_often, has_place
+from addendum.kernel.likeness import along, likeness, unlike
+from addendum.kernel.sources import Fate, Sources, capacity, entered_often
 from addendum.records.history import Record
 
 Relocation: TypeAlias = Literal["strict", "declared", "verified"]
@@ -122,12 +123,12 @@ class Claims:
 
     # --- rule 2 ------------------------------------------------------------------------------------------------
 
-    def moved(self, call: Call, *, unlike: int = 2, here: bool = False) -> Record | Ambiguous | None:
+    def moved(self, call: Call, *, apart: int = 2, here: bool = False) -> Record | Ambiguous | None:
         """Rule 2: an equal record whose own identity is vacated, or why it can't be told which (4b).
 
         Among records of one place, one comes first whose branches and iterations are the call's, a failure too: calls
-        of one place are interchangeable, but what the script made of them stands where it stood. `unlike` says how far
-        they may be apart at most (see `_unlike`); `here`: only records of the call's own place.
+        of one place are interchangeable, but what the script made of them stands where it stood. `apart` says how
+        unlike they may be at most (see `unlike`); `here`: only records of the call's own place.
         """
         if self.relocation == "strict":
             return None
@@ -145,7 +146,7 @@ class Claims:
             if len(places) > 1 and not call.is_read:
                 return Ambiguous("b", call, tuple(results))
             found = [record for record in found if not places or self._place(record) in places]
-        found = [record for record in found if self._unlike(record, call) <= unlike]
+        found = [record for record in found if self._unlike(record, call) <= apart]
         return min(found, key=lambda record: self._preference(record, call), default=None)
 
     def _free(self, record: Record, call: Call) -> bool:
@@ -164,49 +165,21 @@ class Claims:
         """
         if len({self._place(record) for record in records}) < 2:
             return records
-        likeness = {record.seq: self._likeness(record, call) for record in records}
+        likeness = {record.seq: self._like(record, call) for record in records}
         most = max(likeness.values())
         return [record for record in records if likeness[record.seq] == most]
 
-    def _likeness(self, record: Record, call: Call) -> int:
-        """Say how like the ways to a record and to a call are: frames that both have count, outermost and innermost.
-
-        In between, one that only stands in another block counts less.
-        """
+    def _like(self, record: Record, call: Call) -> int:
         if record.identity is None:
             return 0
-        old, new = self.parts(record.identity), call.parts
-        places = [self.sources.renamed(record.revision, position) for position in old.positions]
-        there = [replace(frame, position=at) for frame, at in zip((*old.path, old.site), places, strict=True)]
-        here = [*new.path, new.site]
-        fates = [self.sources.fate(record.revision, position) for position in old.positions]
-        first = 0
-        while first < min(len(there), len(here)) - 1 and there[first] == here[first]:
-            # A fan-out with other branches: only a branch of the same function is the same one.
-            following = (there[first + 1].position.partition("/")[0], here[first + 1].position.partition("/")[0])
-            branch = there[first].kind == "branch" and following[0] == following[1]
-            if fates[first] is Fate.CHANGED and not branch:
-                break
-            first += 1
-        there, here = there[first:], here[first:]
-        last = 0
-        while last < min(len(there), len(here)) and there[-1 - last] == here[-1 - last]:
-            last += 1
-        between = zip(reversed(there[: len(there) - last]), reversed(here[: len(here) - last]), strict=False)
-        return 4 * (first + last) + sum(1 for a, b in between if _alike(a, b))
+        return likeness(self.sources, record.revision, self.parts(record.identity), call.parts)
 
     def _preference(self, record: Record, call: Call) -> tuple[int, int, int, int]:
         unlike = self._unlike(record, call)
         return (unlike, not record.ok, record.identity is None, record.seq)
 
     def _unlike(self, record: Record, call: Call) -> int:
-        """Say how unlike the branches and iterations of a record and a call are: 0 the same, 1 some are left out, 2."""
-        if record.identity is None:
-            return 2
-        there, here = _numbers(self.parts(record.identity)), _numbers(call.parts)
-        if there == here:
-            return 0
-        return 1 if _within(there, here) or _within(here, there) else 2
+        return 2 if record.identity is None else unlike(self.parts(record.identity), call.parts)
 
     def reachable(self, call: Call) -> Ambiguous | None:
         """Rule 4c: an equal record is unclaimed, not vacated, and its own call may still come."""
@@ -352,32 +325,9 @@ class Claims:
         return self.moves.get(old) == call.place
 
     def _along(self, record: Record, call: Call) -> bool:
-        """Whether a record's source had a call's place, seen through the record's own move.
-
-        What moved the record (a wrapped block, a renamed function, a helper that is written otherwise inside) moved
-        the place as well, so it isn't new.
-        """
-        old, new = self.parts(record.origin).positions, self.claimed[record.seq].parts.positions
+        """Whether a record's source had a call's place, seen through the record's own move."""
         program = self.sources.program(record.source)
-        if len(old) == len(new):
-            names = {n.partition("/")[0]: o.partition("/")[0] for o, n in zip(old, new, strict=True)}
-            if has_place(program, call.place, names):
-                return True
-        head = 0
-        while head < min(len(old), len(new)) and old[head] == new[head]:
-            head += 1
-        tail = new[head:]
-        mine = call.parts.positions
-        if (
-            tail
-            and mine[-len(tail) :] == tail
-            and has_place(program, ids.JOIN.join((*mine[: -len(tail)], *old[head:])), {})
-        ):
-            return True
-        blocks = {
-            n.rpartition("/")[0]: o.rpartition("/")[0] for o, n in zip(reversed(old), reversed(new), strict=False)
-        }
-        return has_place(program, ids.JOIN.join(_rebased(position, blocks) for position in mine), {})
+        return along(program, self.parts(record.origin), self.claimed[record.seq].parts, call.parts)
 
     def equal(self, call: Call) -> list[Record]:
         """Return every record that is equal to a call, claimed or not."""
@@ -397,28 +347,3 @@ class Claims:
     def _unclaimed(self, call: Call) -> list[Record]:
         """Return the records that are equal to a call and that nobody has."""
         return [record for record in self.equal(call) if record.seq not in self.claimed]
-
-
-def _numbers(identity: Identity) -> tuple[int | str, ...]:
-    """Return the branches and iterations of a path, outermost first."""
-    return tuple(frame.branch for frame in identity.path if frame.branch is not None)
-
-
-def _within(few: tuple[int | str, ...], many: tuple[int | str, ...]) -> bool:
-    """Whether some numbers are others with some left out."""
-    rest = iter(many)
-    return all(number in rest for number in few)
-
-
-def _alike(there: Frame, here: Frame) -> bool:
-    """Whether two frames of one function differ by nothing but the block that they stand in."""
-    if there.position.partition("/")[0] != here.position.partition("/")[0]:
-        return False
-    last = (there.position.rpartition("/")[2], here.position.rpartition("/")[2])
-    return last[0] == last[1] and there.branch == here.branch and there.entry == here.entry
-
-
-def _rebased(position: str, blocks: dict[str, str]) -> str:
-    """Return a position in the block that its own block was before."""
-    block, _, last = position.rpartition("/")
-    return f"{blocks[block]}/{last}" if block in blocks else position

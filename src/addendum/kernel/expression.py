@@ -12,6 +12,7 @@ from dataclasses import replace
 from addendum import identity as ids
 from addendum.identity import Identity
 from addendum.kernel.sources import Fate, Sources
+from addendum.script.program import Position
 
 
 def expected(sources: Sources, revision: int, identity: Identity) -> Identity | None:
@@ -25,21 +26,39 @@ def expected(sources: Sources, revision: int, identity: Identity) -> Identity | 
         if sources.fate(revision, position) is Fate.SAME:
             found.append(position)
             continue
+        renamed = sources.renamed(revision, position)
+        if renamed != position and sources.at(renamed) is not None:
+            found.append(renamed)
+            continue
         before = old.positions.get(position)
-        if before is None or before.fingerprint is None:
+        twin = None if before is None else _twin(sources, revision, before)
+        if twin is None:
             return None
-        function = sources.renamed(revision, before.function + "/").rstrip("/")
-        twins = [
-            other.text
-            for other in sources.with_fingerprint(before.fingerprint)
-            if other.kind == before.kind and other.function == function and other.capability == before.capability
-        ]
-        # One that the old source had as well is another call's.
-        if len(twins) != 1 or sources.fate(revision, twins[0]) is Fate.SAME:
-            return None
-        found.append(twins[0])
+        found.append(twin)
     frames = [replace(frame, position=at) for frame, at in zip((*identity.path, identity.site), found, strict=True)]
     return Identity(tuple(frames[:-1]), frames[-1])
+
+
+def _twin(sources: Sources, revision: int, before: Position) -> str | None:
+    """Return the only position of the candidate that a position which moved can be, None if there are several."""
+    if before.fingerprint is None:
+        return None
+    function = sources.renamed(revision, before.function + "/").rstrip("/")
+    twins = [
+        other.text
+        for other in sources.with_fingerprint(before.fingerprint)
+        if other.kind == before.kind and other.function == function and other.capability == before.capability
+    ]
+    # One that the old source had as well is another call's.
+    if len(twins) != 1 or sources.fate(revision, twins[0]) is Fate.SAME:
+        return None
+    others = [
+        other
+        for other in sources.program(revision).positions.values()
+        if (other.fingerprint, other.kind, other.function) == (before.fingerprint, before.kind, before.function)
+        and sources.fate(revision, other.text) is not Fate.SAME
+    ]
+    return twins[0] if len(others) == 1 else None
 
 
 def reaches(call: Identity, expected: Identity, *, numbers: bool = True) -> bool:

@@ -116,7 +116,7 @@ Result: TypeAlias = Finished | Halted | Suspended | Astray
 Reply: TypeAlias = "Turn | Sequence[Record] | Halt | Held | None"
 
 
-LATE: Final = tuple((here, unlike) for here in (True, False) for unlike in (0, 1, 2))
+LATE: Final = tuple((here, apart) for here in (True, False) for apart in (0, 1, 2))
 EARLY: Final = ((True, 0), (False, 0))
 """The passes of a matching: only records of a call's own place or all, and how unlike branches may be."""
 
@@ -272,12 +272,12 @@ class Loop:
         ready.
         """
         found: list[tuple[Call, Record]] = []
-        for here, unlike in EARLY if early else LATE:
+        for here, apart in EARLY if early else LATE:
             for number in numbers:
                 call = self._unmatched.get(number)
                 if call is None or (early and self.claims.reachable(call) is not None):
                     continue
-                record = self.claims.moved(call, unlike=unlike, here=here)
+                record = self.claims.moved(call, apart=apart, here=here)
                 if record is None or isinstance(record, Ambiguous):
                     continue
                 self.claims.take(call, record)
