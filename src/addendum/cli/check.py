@@ -92,6 +92,7 @@ def _check(path: str, catalog: Catalog, grant: Grant) -> Found:
     admission = admit(source, catalog, grant)
     violations: list[dict[str, Any]] = [violation.to_json() for violation in admission.report.violations]
     violations += [_excess(admission, excess) for excess in admission.excesses]
+    violations += [_objection(objection) for objection in admission.objections]
     return "<stdin>" if path == "-" else path, source, admission, violations
 
 
@@ -104,6 +105,19 @@ def _excess(admission: Admission, excess: Any) -> dict[str, Any]:
         "column": sites[0].column if sites else 1,
         "message": str(excess),
         "fix": admission.hint,
+        "severity": "error",
+        "expression": "",
+    }
+
+
+def _objection(objection: Any) -> dict[str, Any]:
+    """Return what speaks against the grant itself, whatever the script, as a violation of the envelope."""
+    return {
+        "rule": "R08",
+        "line": 1,
+        "column": 1,
+        "message": objection.message,
+        "fix": objection.hint,
         "severity": "error",
         "expression": "",
     }

@@ -157,22 +157,21 @@ def _identity(text: str) -> None:
 
 
 def grant(name: str, known: Mapping[str, object]) -> Grant:
-    """Read a grant from a TOML or JSON file. Raises `ConfigError` when it is malformed or names what isn't known."""
+    """Read a grant from a TOML or JSON file; one that names only limits grants all that are `known` under them.
+
+    Raises `ConfigError` when it is malformed or names what isn't known.
+    """
     import tomllib
 
     from addendum import canon
-    from addendum.authority.grant import from_json
+    from addendum.runs import given
 
     text = read_text(name, "a grant")
     try:
         data: Any = canon.parse(text) if text.lstrip()[:1] == "{" else tomllib.loads(text)
     except (NotJson, tomllib.TOMLDecodeError) as error:
         raise ConfigError(f"The grant {name} can't be read: {error}", hint="It is a TOML or JSON file.") from None
-    found = from_json(data)
-    unknown = sorted(set(found.capabilities) - set(known))
-    if unknown:
-        raise ConfigError(
-            f"The grant {name} names {unknown[0]!r}, which no provider has.",
-            hint=f"There are {', '.join(sorted(known))}.",
-        )
-    return found
+    try:
+        return given.grant(data, known)
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error.message}", hint=error.hint, **error.facts) from None
