@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 
 from addendum.script.bounds.machine import Machine
+from addendum.script.bounds.rounds import Round
 from addendum.script.bounds.state import Cost, State, visit
 from addendum.script.bounds.values import Closure, Coro, Obj, Seq, V, join_obj
 
@@ -71,31 +73,30 @@ class Aging:
         return out
 
 
-def aging(machine: Machine, start: State, cover: State, back: State) -> Aging | None:
+def aging(machine: Machine, start: State, cover: State, run: Round) -> Aging | None:
     """The renaming for the objects that are new in an iteration; None when none outlives it."""
-    fresh = [ident for ident in back.heap if ident not in cover.heap]
+    back = run.back
+    fresh = sorted(back.heap.keys() - cover.heap.keys())
     if not fresh:
         return None
+    new = set(fresh)
     live: set[int] = set()
     todo: list[int] = []
 
     def seen(ref: int) -> None:
-        if ref not in live:
+        if ref in new and ref not in live:
             live.add(ref)
             todo.append(ref)
 
-    for value in back.vars.values():
-        if value.refs or value.seq or value.coros or value.funcs:
+    # What the iteration didn't change can't lead to what it made.
+    for key, value in back.vars.items():
+        if run.begin_vars.get(key) is not value and (value.refs or value.seq or value.coros or value.funcs):
             visit(value, seen)
-    for ident in cover.heap:
-        seen(ident)
+    for ident, obj in back.heap.items():
+        if ident not in new and run.begin_heap.get(ident) is not obj:
+            _visit_object(obj, seen)
     while todo:
-        obj = back.heap.get(todo.pop())
-        if obj is not None:
-            visit(obj.elem, seen)
-            visit(obj.key, seen)
-            for _, value in obj.fields or ():
-                visit(value, seen)
+        _visit_object(back.heap[todo.pop()], seen)
     names: dict[int, int] = {}
     by_site: dict[ast.AST | None, int] = {}
     for ident, obj in cover.heap.items():
@@ -112,3 +113,10 @@ def aging(machine: Machine, start: State, cover: State, back: State) -> Aging | 
         if ident not in live:
             del back.heap[ident]
     return Aging(machine, names) if names else None
+
+
+def _visit_object(obj: Obj, seen: Callable[[int], None]) -> None:
+    visit(obj.elem, seen)
+    visit(obj.key, seen)
+    for _, value in obj.fields or ():
+        visit(value, seen)

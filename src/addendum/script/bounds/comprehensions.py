@@ -59,7 +59,7 @@ def _generate(
     def body(state: State) -> None:
         inner.clear()
         for test in generator.ifs:
-            machine.eval(test, state)
+            machine.settle(test, state)
             if decide(machine, test, state) is False:
                 state.dead = True
             refine(machine, test, True, state)

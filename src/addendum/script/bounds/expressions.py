@@ -33,6 +33,7 @@ from addendum.script.bounds.values import (
     join,
 )
 
+FLAG = integer(0, 1)
 MAX_ITEMS = 64
 """How many elements of a display are told apart."""
 
@@ -51,6 +52,8 @@ def name(machine: Machine, node: ast.Name, st: State) -> V:
 
 
 def formatted(machine: Machine, node: ast.JoinedStr, st: State) -> V:
+    if node not in machine.busy:
+        return TOP
     for part in node.values:
         if isinstance(part, ast.FormattedValue):
             machine.eval(part.value, st)
@@ -251,9 +254,11 @@ def repeated(machine: Machine, left: V, right: V, st: State, node: ast.AST) -> V
 
 
 def unary(machine: Machine, node: ast.UnaryOp, st: State) -> V:
-    value = machine.eval(node.operand, st)
     if isinstance(node.op, ast.Not):
-        return integer(0, 1)
+        if node in machine.busy:
+            machine.eval(node.operand, st)
+        return FLAG
+    value = machine.eval(node.operand, st)
     if value.num is not None and not value.top:
         if isinstance(node.op, ast.USub):
             return V(num=Num(-value.num.hi, -value.num.lo))
@@ -263,10 +268,12 @@ def unary(machine: Machine, node: ast.UnaryOp, st: State) -> V:
 
 
 def compare(machine: Machine, node: ast.Compare, st: State) -> V:
+    if node not in machine.busy:
+        return FLAG
     machine.eval(node.left, st)
     for part in node.comparators:
         machine.eval(part, st)
-    return integer(0, 1)
+    return FLAG
 
 
 def either(machine: Machine, node: ast.BoolOp, st: State) -> V:
@@ -290,7 +297,7 @@ def either(machine: Machine, node: ast.BoolOp, st: State) -> V:
 
 
 def conditional(machine: Machine, node: ast.IfExp, st: State) -> V:
-    machine.eval(node.test, st)
+    machine.settle(node.test, st)
     verdict = decide(machine, node.test, st)
     if verdict is not None:
         return machine.eval(node.body if verdict else node.orelse, st)

@@ -20,11 +20,14 @@ from addendum.script.scope import FANOUTS, READS, SHOWN
 
 def ctx_method(machine: Machine, node: ast.Call, st: State, *, awaited: bool) -> V:
     """`ctx.method(...)`: runs at once when it is awaited, else makes a coroutine."""
-    args = arguments(machine, node, st)
     method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-    if method in SHOWN:
-        return NONE
-    if method in FANOUTS:
+    if method not in FANOUTS:
+        for part in [*node.args, *[keyword.value for keyword in node.keywords]]:
+            machine.settle(part, st)
+        if method in SHOWN:
+            return NONE
+    else:
+        args = arguments(machine, node, st)
         params = [(str(at), value) for at, value in enumerate(args.items)]
         params += list(args.named.items())
         if args.star is not None:

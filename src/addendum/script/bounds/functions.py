@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from addendum.script.bounds.calls import Args, apply, arguments
-from addendum.script.bounds.expressions import MAX_ITEMS, positions
+from addendum.script.bounds.expressions import FLAG, MAX_ITEMS, positions
 from addendum.script.bounds.loops import iterate, reaches
 from addendum.script.bounds.machine import Machine, contents, elements, length, mix, plain
 from addendum.script.bounds.state import State
@@ -18,6 +18,8 @@ Builtin = Callable[[Machine, ast.Call, Args, State], V]
 
 def builtin(machine: Machine, node: ast.Call, name: str, st: State) -> V:
     """A call of a builtin, or of a name that nothing defines."""
+    if name in _PLAIN and node not in machine.busy:
+        return FLAG if name in _FLAGS else TOP
     args = arguments(machine, node, st)
     handler = BUILTINS.get(name)
     if handler is not None and args.star is None and args.double is None:
@@ -31,6 +33,9 @@ def builtin(machine: Machine, node: ast.Call, name: str, st: State) -> V:
 _PLAIN = frozenset(
     {"str", "repr", "isinstance", "print", "format", "type", "any", "all", "bool", "float", "chr", "ord"}
 )
+
+
+_FLAGS = frozenset({"isinstance", "any", "all", "bool"})
 
 
 def each(machine: Machine, node: ast.Call, func: V, values: list[V], count: Count, st: State) -> V:

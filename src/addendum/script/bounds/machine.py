@@ -28,7 +28,7 @@ from addendum.script.bounds.values import (
     join,
     join_all,
 )
-from addendum.script.scope import Function, Names, Scope
+from addendum.script.scope import SHOWN, Function, Names, Scope
 
 MAX_DEPTH: Final = 26
 """How many calls may be inlined into each other."""
@@ -39,6 +39,8 @@ MUTATORS: Final = frozenset(
     | {"sort", "reverse"}
 )
 """Methods that change their receiver."""
+CALLING: Final = frozenset({"map", "filter", "sorted", "min", "max"})
+"""Builtins that call a function they get."""
 
 
 class TooInvolved(Exception):
@@ -108,6 +110,7 @@ class Machine:
         self._keepers: set[Names] | None = None
         self._mutates: dict[ast.AST, bool] = {}
         self._inert: dict[ast.AST, bool] = {}
+        self.busy = self._busy()
         self._reads: dict[ast.AST, dict[tuple[Names, str], None]] = {}
         self._next = 1
 
@@ -217,6 +220,58 @@ class Machine:
         return home is not None and (home, name.id) in self._captured
 
     # ---- what the source says about functions
+
+    def _busy(self) -> set[ast.AST]:
+        """The expressions with an effect in them, up to their statement; evaluating any other changes nothing."""
+        busy: set[ast.AST] = set()
+        parent = self.scope.parent
+        nodes: list[ast.AST] = [*self.scope.index.get(ast.Await, ()), *self.scope.index.get(ast.NamedExpr, ())]
+        nodes += [call for call in self.scope.index.get(ast.Call, ()) if self._has_effect(call)]
+        for node in nodes:
+            at: ast.AST | None = node
+            while at is not None and at not in busy:
+                busy.add(at)
+                if isinstance(at, ast.stmt | ast.Lambda):
+                    break
+                at = parent.get(at)
+        return busy
+
+    def _has_effect(self, call: ast.AST) -> bool:
+        assert isinstance(call, ast.Call)
+        func = call.func
+        if isinstance(func, ast.Attribute):
+            if isinstance(func.value, ast.Name) and func.value.id == "ctx":
+                return func.attr not in SHOWN
+            return func.attr in MUTATORS
+        if not isinstance(func, ast.Name):
+            return True
+        values = self.scope.values(func)
+        if values is None:
+            return True
+        for value in values:
+            if isinstance(value, Function):
+                if value.reaches or self.mutates(value.node):
+                    return True
+            elif not isinstance(value, ast.Name):
+                return True
+        if func.id not in CALLING:
+            return False
+        given = [*call.args[: func.id in ("map", "filter")], *[k.value for k in call.keywords if k.arg == "key"]]
+        return not all(self._is_plain(part) for part in given)
+
+    def _is_plain(self, part: ast.expr) -> bool:
+        """Whether a function that is handed to a builtin changes nothing."""
+        if isinstance(part, ast.Lambda):
+            return not any(
+                isinstance(p, ast.Await) or (isinstance(p, ast.Call) and self._has_effect(p)) for p in ast.walk(part)
+            )
+        if isinstance(part, ast.Constant):
+            return True
+        return all(
+            isinstance(value, ast.Name)
+            or (isinstance(value, Function) and not value.reaches and not self.mutates(value.node))
+            for value in self.scope.values(part) or (None,)
+        )
 
     def keeps_names(self, names: Names) -> bool:
         """Whether a function or lambda made among these names may still see them after they are left."""
@@ -336,6 +391,11 @@ class Machine:
                 self.handlers[-1].absorb(st)
             if st.dead:
                 return
+
+    def settle(self, node: ast.expr, st: State) -> None:
+        """Evaluate an expression for its effects only."""
+        if node in self.busy:
+            self.eval(node, st)
 
     def eval(self, node: ast.expr, st: State) -> V:
         """Evaluate an expression on a state, with its effects."""

@@ -76,6 +76,8 @@ def method(machine: Machine, node: ast.Call, func: ast.Attribute, st: State) -> 
         from addendum.script.bounds.functions import fromkeys
 
         return fromkeys(machine, node, arguments(machine, node, st), st)
+    if name in TEXT and node not in machine.busy:
+        return TOP
     receiver = machine.eval(func.value, st)
     args = arguments(machine, node, st)
     handler = METHODS.get(name)
@@ -85,6 +87,37 @@ def method(machine: Machine, node: ast.Call, func: ast.Attribute, st: State) -> 
         return mix([receiver, *args.all()], st)
     return TOP if not any(v.refs or v.funcs or v.coros for v in args.all()) else mix(args.all(), st)
 
+
+TEXT = frozenset(
+    {
+        *(
+            "strip",
+            "lstrip",
+            "rstrip",
+            "lower",
+            "upper",
+            "title",
+            "capitalize",
+            "casefold",
+            "replace",
+            "join",
+            "format",
+        ),
+        *(
+            "startswith",
+            "endswith",
+            "isdigit",
+            "isalpha",
+            "isalnum",
+            "isspace",
+            "removeprefix",
+            "removesuffix",
+            "zfill",
+        ),
+        *("center", "ljust", "rjust", "encode"),
+    }
+)
+"""Methods that only a text has, and whose result no loop is bounded by."""
 
 Method = Callable[[Machine, ast.Call, V, Args, State], V]
 

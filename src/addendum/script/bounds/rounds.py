@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from addendum.script.bounds.machine import Exits, Machine
 from addendum.script.bounds.state import Cost, Key, State
-from addendum.script.bounds.values import Coro, Num, Obj
+from addendum.script.bounds.values import Coro, Num, Obj, V, renumbered
 
 Step = Callable[[State, int], frozenset[int]]
 """Begins an iteration, and says which lists are walked lazily."""
@@ -18,6 +18,8 @@ class Round:
     """One run of the body: the state at its start, where it goes back to the start, and what one iteration costs."""
 
     uid: int
+    begin_vars: dict[Key, V]
+    begin_heap: dict[int, Obj]
     walked: frozenset[int]
     missing: set[Key]
     head_nums: dict[Key, Num]
@@ -36,11 +38,11 @@ def run_once(
     machine.steps -= (len(state.vars) + len(state.heap)) >> 4  # a large state costs more to copy and to compare
     state.cost = {}
     state.shared = {}
-    for key, value in state.vars.items():
+    for key, value in cover.vars.items():
         num = value.num
-        if num is not None:
-            state.vars[key] = value._replace(num=Num(num.lo, num.hi, (uid, key, 1), 0, 0))
-    for ident, obj in state.heap.items():
+        if num is not None and key[0]:  # a module's constants don't change
+            state.vars[key] = renumbered(value, Num(num.lo, num.hi, (uid, key, 1), 0, 0))
+    for ident, obj in cover.heap.items():
         if obj.glo or obj.ghi:
             state.heap[ident] = obj._replace(glo=0, ghi=0)
     outer_missing, machine.missing = machine.missing, set()
@@ -51,12 +53,13 @@ def run_once(
         thrown = state.copy()
         machine.handlers.append(thrown)
     machine.active.append(uid)
-    machine.begins[uid] = dict(state.vars)
+    begin_vars, begin_heap = state.vars.copy(), state.heap.copy()
+    machine.begins[uid] = begin_vars
     if assuming:
         machine.starts[uid] = start
     walked = enter(state, uid)
-    head_nums = {key: value.num for key, value in state.vars.items() if value.num is not None}
-    head_heap = dict(state.heap)
+    head_nums = {key: value.num for key, value in state.vars.items() if value.num is not None and key[0]}
+    head_heap = state.heap.copy()
     if not state.dead:
         body(state)
     if thrown is not None:
@@ -67,7 +70,7 @@ def run_once(
     for other in exits.continues:
         state.absorb(other)
     missing, machine.missing = machine.missing, outer_missing | machine.missing
-    return Round(uid, walked, missing, head_nums, head_heap, state, exits.breaks, thrown)
+    return Round(uid, begin_vars, begin_heap, walked, missing, head_nums, head_heap, state, exits.breaks, thrown)
 
 
 def assumed_rightly(machine: Machine, run: Round) -> bool:

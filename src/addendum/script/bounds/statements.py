@@ -25,7 +25,7 @@ from addendum.script.bounds.values import BOTTOM, INF, NONE, TOP, Count, Num, Ob
 
 
 def expression(machine: Machine, node: ast.Expr, st: State) -> None:
-    machine.eval(node.value, st)
+    machine.settle(node.value, st)
 
 
 def assignment(machine: Machine, node: ast.Assign, st: State) -> None:
@@ -158,7 +158,7 @@ def augmented(machine: Machine, node: ast.AugAssign, st: State) -> None:
 
 
 def condition(machine: Machine, node: ast.If, st: State) -> None:
-    machine.eval(node.test, st)
+    machine.settle(node.test, st)
     verdict = decide(machine, node.test, st)
     if verdict is not None:
         machine.block(node.body if verdict else node.orelse, st)
@@ -366,7 +366,7 @@ def _indexed(elem: V, uid: int) -> V:
 
 def while_loop(machine: Machine, node: ast.While, st: State) -> None:
     def enter(state: State, uid: int) -> frozenset[int]:
-        machine.eval(node.test, state)
+        machine.settle(node.test, state)
         if decide(machine, node.test, state) is False:
             state.dead = True
         refine(machine, node.test, True, state)
@@ -378,7 +378,7 @@ def while_loop(machine: Machine, node: ast.While, st: State) -> None:
     bound, breaks, back = iterate(machine, node, st, INF, enter, body)
     close_loop(machine, node, st, bound, back, "loop", INF)
     # The test that fails is evaluated once more.
-    machine.eval(node.test, st)
+    machine.settle(node.test, st)
     if decide(machine, node.test, st) is True:
         if bound == INF:
             finish(machine, st)
@@ -398,7 +398,12 @@ def leave_by(machine: Machine, node: ast.Break | ast.Continue, st: State) -> Non
 
 
 def returned(machine: Machine, node: ast.Return, st: State) -> None:
-    value = machine.eval(node.value, st) if node.value is not None else NONE
+    value = NONE
+    if node.value is not None:
+        if len(machine.stack) > 1:
+            value = machine.eval(node.value, st)
+        else:
+            machine.settle(node.value, st)  # nobody walks the result of the run
     if not st.dead:
         machine.returns.append((st.copy(), value))
     st.dead = True
@@ -407,7 +412,7 @@ def returned(machine: Machine, node: ast.Return, st: State) -> None:
 def raised(machine: Machine, node: ast.Raise, st: State) -> None:
     for part in (node.exc, node.cause):
         if part is not None:
-            machine.eval(part, st)
+            machine.settle(part, st)
     finish(machine, st)
     st.dead = True
 
@@ -475,7 +480,7 @@ def matched(machine: Machine, node: ast.Match, st: State) -> None:
             elif isinstance(part, ast.MatchMapping) and part.rest is not None:
                 machine.bind(part, part.rest, inside, state)
         if case.guard is not None:
-            machine.eval(case.guard, state)
+            machine.settle(case.guard, state)
             st.absorb(state)
             refine(machine, case.guard, True, state)
         if not state.dead:
@@ -493,7 +498,7 @@ def definition(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, s
 
 
 def asserted(machine: Machine, node: ast.Assert, st: State) -> None:
-    machine.eval(node.test, st)
+    machine.settle(node.test, st)
     refine(machine, node.test, True, st)
 
 

@@ -141,6 +141,11 @@ EMPTY: Final[frozenset[Any]] = frozenset()
 ANY_INT: Final = V(num=Num())
 
 
+def renumbered(value: V, num: Num | None) -> V:
+    """The value with another number in it."""
+    return V(value.top, num, value.seq, value.refs, value.funcs, value.coros, value.text, value.misc)
+
+
 def integer(lo: Count, hi: Count | None = None) -> V:
     """An integer in [lo, hi]; exactly `lo` without `hi`."""
     return V(num=Num(lo, lo if hi is None else hi))

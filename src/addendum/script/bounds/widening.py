@@ -18,11 +18,13 @@ def widen(
         return cover, True
     same = True
     out = cover.copy()
-    aging = age(machine, start, cover, back)
+    aging = age(machine, start, cover, run)
     if aging:
         back.cost = aging.cost(back.cost)
         back.shared = {loop: aging.cost(cost) for loop, cost in back.shared.items()}
     for key, value in back.vars.items():
+        if run.begin_vars.get(key) is value:
+            continue
         old = cover.vars.get(key)
         if aging:
             value = aging.value(value)
@@ -37,7 +39,7 @@ def widen(
             out.vars[key] = new
             same = False
     for ident, obj in back.heap.items():
-        if ident in aging.names if aging else False:
+        if run.begin_heap.get(ident) is obj or (aging and ident in aging.names):
             continue
         before = cover.heap.get(ident)
         if before is None:
