@@ -198,5 +198,12 @@ def plain(value: object) -> Json:
 
 def freeze(value: Mapping[str, Json] | Json) -> Json:
     """Return a deep copy of a JSON value, so that neither side can change what the other holds."""
+    kind = type(value)
+    if kind is dict:
+        return {key: freeze(item) for key, item in value.items()}  # type: ignore[union-attr]
+    if kind is list or kind is tuple:
+        return [freeze(item) for item in value]  # type: ignore[union-attr]
+    if value is None or kind is str or kind is int or kind is bool or kind is float:
+        return value  # type: ignore[return-value]
     copied: Json = json.loads(json.dumps(value, ensure_ascii=False))
     return copied

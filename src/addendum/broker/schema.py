@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import jsonschema
 from jsonschema.protocols import Validator
@@ -12,6 +12,14 @@ from referencing import Registry
 from addendum.errors import ConfigError
 
 Schema = Mapping[str, Any]
+_OBJECT: Final = frozenset({"properties", "required", "additionalProperties"})
+_KNOWN: Final = _OBJECT | {"type", "title", "description", "default"}
+_PLAIN: Final[Mapping[str, tuple[type, ...]]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+}
 
 
 class Schemas:
@@ -25,6 +33,8 @@ class Schemas:
         if not schema:
             return ""
         validator = self._validator(schema)
+        if fits(schema, value):
+            return ""
         try:
             error = jsonschema.exceptions.best_match(validator.iter_errors(value))
         except Exception as broken:  # noqa: BLE001 - a reference that leads nowhere, a pattern that is none
@@ -53,3 +63,23 @@ class Schemas:
             # An empty registry that retrieves nothing: a remote reference is an error, never a request.
             found = self._compiled[id(schema)] = (schema, kind(schema, registry=Registry()))
         return found[1]
+
+
+def fits(schema: object, value: object) -> bool:
+    """Whether a value surely fits a schema of the most frequent kind; False leaves it to the validator, which is slow.
+
+    That is an object of plain values without other constraints, as a function's annotations make it.
+    """
+    if not isinstance(schema, Mapping) or not _KNOWN.issuperset(schema):
+        return False
+    kind = schema.get("type")
+    if kind != "object":
+        return isinstance(kind, str) and type(value) in _PLAIN.get(kind, ()) and _OBJECT.isdisjoint(schema)
+    if type(value) is not dict:
+        return False
+    properties = schema.get("properties", {})
+    if schema.get("additionalProperties", True) is not True and not properties.keys() >= value.keys():
+        return False
+    if not all(name in value for name in schema.get("required", ())):
+        return False
+    return all(name not in properties or fits(properties[name], item) for name, item in value.items())

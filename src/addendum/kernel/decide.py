@@ -136,6 +136,8 @@ class Rule:
         )
 
     def _ambiguous(self, call: Call) -> Halt | None:
+        if not self.claims.equal(call):
+            return None
         found = self.claims.moved(call)
         if not isinstance(found, Ambiguous):
             found = self.claims.reachable(call) or self.claims.twin(call)

@@ -272,6 +272,8 @@ class Loop:
         ready.
         """
         found: list[tuple[Call, Record]] = []
+        calls = [(number, self._unmatched[number]) for number in numbers if number in self._unmatched]
+        numbers = [number for number, call in calls if self.claims.equal(call)]
         for here, apart in EARLY if early else LATE:
             for number in numbers:
                 call = self._unmatched.get(number)

@@ -81,11 +81,16 @@ class Paths:
     def _frame(self, path: str, text: str) -> bool:
         """Check the last frame of a path; return whether it is no branch."""
         position, _, number = text[:-1].partition("[")
-        if number.isdigit() and number.isascii() and position in self._positions and "#" not in position:
-            # A loop's frame, by far the most frequent new one, without the parser.
-            if text == f"{position}[{int(number)}]":
+        if number.isdigit() and number.isascii() and position in self._positions:
+            # Loops and branches, by far the most frequent new frames, without the parser.
+            if text != f"{position}[{int(number)}]":
+                refuse(f"it writes a path in another way: {text!r}")
+            if "#" not in position:
                 return True
-            refuse(f"it writes a path in another way: {text!r}")
+            fan = path[: -len(text)] + position
+            if int(number) in self._fans.get(fan, ()) and self._winners.get(fan) in (None, int(number)):
+                return False
+            refuse(f"it isn't a frame of a path: {text!r}")
         try:
             frame = parse(text).site
         except ValueError:
