@@ -110,6 +110,8 @@ class Machine:
         self._keepers: set[Names] | None = None
         self._mutates: dict[ast.AST, bool] = {}
         self._inert: dict[ast.AST, bool] = {}
+        self._raising: set[ast.AST] | None = None
+        self._suspects: list[tuple[Names, ast.AST]] | None = None
         self.busy = self._busy()
         self._reads: dict[ast.AST, dict[tuple[Names, str], None]] = {}
         self._next = 1
@@ -290,8 +292,27 @@ class Machine:
         found = self._mutates.get(node)
         if found is None:
             self._mutates[node] = False  # for a function that is being looked at: it changes nothing by calling itself
-            found = self._mutates[node] = any(self._changes(part) for part in ast.walk(node))
+            inner = self.scope.inner[node]
+            found = self._mutates[node] = any(
+                _within(frame, inner) and self._changes(part) for frame, part in self._changers()
+            )
         return found
+
+    def _changers(self) -> list[tuple[Names, ast.AST]]:
+        """The nodes that may change something, with the names they stand among."""
+        if self._suspects is None:
+            index, frames = self.scope.index, self.scope.frames
+            nodes: list[ast.AST] = [*index.get(ast.AugAssign, ()), *index.get(ast.Nonlocal, ())]
+            nodes += [part for part in index.get(ast.Subscript, ()) if isinstance(part.ctx, ast.Store)]  # type: ignore[attr-defined]
+            for call in index.get(ast.Call, ()):
+                func = call.func  # type: ignore[attr-defined]
+                if isinstance(func, ast.Attribute):
+                    if func.attr in MUTATORS:
+                        nodes.append(call)
+                elif not isinstance(func, ast.Name) or self.scope.bindings(func) is not None:
+                    nodes.append(call)
+            self._suspects = [(frames[node], node) for node in nodes]
+        return self._suspects
 
     def _changes(self, part: ast.AST) -> bool:
         if isinstance(part, ast.Call):
@@ -330,6 +351,17 @@ class Machine:
             if act is not None and (act.key, name) in st.vars:
                 found.append(st.vars[(act.key, name)])
         return found
+
+    def raises(self, node: ast.Try) -> bool:
+        """Whether a `raise` stands in a statement."""
+        if self._raising is None:
+            self._raising = set()
+            for part in self.scope.index.get(ast.Raise, ()):
+                at: ast.AST | None = part
+                while at is not None and at not in self._raising:
+                    self._raising.add(at)
+                    at = self.scope.parent.get(at)
+        return node in self._raising
 
     def rebinds(self, node: ast.AST) -> bool:
         """Whether a function declares a `nonlocal`."""

@@ -450,7 +450,7 @@ def attempt(machine: Machine, node: ast.Try, st: State) -> None:
         ends.append(state)
     for state in ends:
         st.absorb(state)
-    if machine.handlers or any(isinstance(part, ast.Raise) for part in ast.walk(node)):
+    if machine.handlers or machine.raises(node):
         finish(machine, thrown)
     if node.finalbody:
         _finally(machine, node, exits, marks)

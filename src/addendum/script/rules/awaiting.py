@@ -58,8 +58,8 @@ class _Finder:
     def _returns_coroutine(self, node: ast.AST) -> bool:
         found = [
             part.value
-            for part in ast.walk(node)
-            if isinstance(part, ast.Return) and part.value is not None and self._owner(part) is node
+            for part in self.subject.nodes(ast.Return)
+            if part.value is not None and self._owner(part) is node
         ]
         return self._guarded(node, found)
 

@@ -43,6 +43,11 @@ def check(subject: Subject) -> Iterator[Violation]:
         yield from _entry(subject, entry)
     for extra in entries[1:]:
         yield subject.violation(ID, extra, "`orchestrate` is defined twice.", "Keep one.")
+    for call in subject.nodes(ast.Call):
+        if subject.scope.enclosing(call) is None and subject.scope.counted(call) and not _in_lambda(subject, call):
+            yield subject.violation(
+                ID, call, "{} is called at the top level, where nothing is recorded.", "Call it in `orchestrate`."
+            )
 
 
 def _entry(subject: Subject, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Violation]:
@@ -61,12 +66,11 @@ def _top_level(subject: Subject, statement: ast.stmt) -> Iterator[Violation]:
         return  # R10 says which of these are allowed
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
         return
-    value: ast.expr | None = None
     targets: list[ast.expr] = []
     if isinstance(statement, ast.Assign):
-        value, targets = statement.value, statement.targets
+        targets = statement.targets
     elif isinstance(statement, ast.AnnAssign):
-        value, targets = statement.value, [statement.target]
+        targets = [statement.target]
     else:
         yield subject.violation(
             ID,
@@ -81,17 +85,12 @@ def _top_level(subject: Subject, statement: ast.stmt) -> Iterator[Violation]:
             yield subject.violation(
                 ID, statement, "{} changes something at the top level.", "Build the constant in one expression."
             )
-    for node in ast.walk(value) if value is not None else ():
-        if isinstance(node, ast.Call) and subject.scope.counted(node) and not _in_lambda(subject, node, value):
-            yield subject.violation(
-                ID, node, "{} is called at the top level, where nothing is recorded.", "Call it in `orchestrate`."
-            )
-            return
 
 
-def _in_lambda(subject: Subject, node: ast.AST, root: ast.expr | None) -> bool:
-    while node is not root:
-        node = subject.scope.parent[node]
-        if isinstance(node, ast.Lambda):
+def _in_lambda(subject: Subject, node: ast.AST) -> bool:
+    above = subject.scope.parent.get(node)
+    while above is not None:
+        if isinstance(above, ast.Lambda):
             return True
+        above = subject.scope.parent.get(above)
     return False
