@@ -81,6 +81,8 @@ class Plan:
     moves: list[Move] = field(default_factory=list)
     bindings: list[tuple[int, str]] = field(default_factory=list)
     """Every record that another identity has claimed, recorded reads too: seq and the new identity."""
+    late: set[int] = field(default_factory=set)
+    """Those that were claimed when nothing else could go on."""
     frontier: list[NewCall] = field(default_factory=list)
     diverging: list[Diverging] = field(default_factory=list)
     committed: dict[int, Json] = field(default_factory=dict)
@@ -124,6 +126,7 @@ def draw(
     """Fill a plan from a finished shadow: judge what is left, and decide on each call of the frontier."""
     claims = rule.claims
     plan.end = shadow.end
+    plan.late = shadow.late
     plan.replayed = [
         (seq, at) for seq, at in shadow.loop.handed.items() if not _is_read(claims.sources.history.records, seq)
     ]

@@ -108,7 +108,9 @@ class Drive:
                 if self._feed is None:
                     binding.refuse(f"it was answered what nobody settled: {result.identity!r}")
                 # Nothing was sent on the strength of what travelled ahead. Once more, a call at a time.
+                told = self.loop.told
                 self.loop = self.new_loop()
+                self.loop.silent = told
                 self.settler.rule.claims = self.loop.claims
                 self._feed = None
                 self.settler.flights.asked.clear()
@@ -138,8 +140,8 @@ class Drive:
                 journal.forget(record.seq)
                 ahead = self._feed.after(record.seq) if self._feed else ()
                 return session.advance(Answer(call.number, outcome), ahead)
-            case Bind(claims):
-                self._bind(claims)
+            case Bind(claims, late):
+                self._bind(claims, late)
                 return None
             case Settle(calls):
                 if self.stop_requested.is_set():
@@ -150,7 +152,7 @@ class Drive:
             case Wait():
                 return self._wait()
 
-    def _bind(self, claims: Sequence[tuple[Any, Record]]) -> None:
+    def _bind(self, claims: Sequence[tuple[Any, Record]], late: bool) -> None:
         settler = self.settler
         new = [
             Entry(
@@ -160,6 +162,7 @@ class Drive:
                     "identity": call.identity,
                     "revision": settler.revision,
                     "proof": "trace",
+                    "late": late,
                 },
             )
             for call, record in claims

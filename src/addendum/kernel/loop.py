@@ -51,6 +51,8 @@ class Bind:
     """These calls claimed records of other identities (trace-proven)."""
 
     claims: tuple[tuple[Call, Record], ...]
+    late: bool = False
+    """They were claimed when nothing else could go on, and come after what went before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,8 @@ Result: TypeAlias = Finished | Halted | Suspended | Astray
 Reply: TypeAlias = "Turn | Sequence[Record] | Halt | Held | None"
 
 
+_LATE: Final = 1 << 59
+"""Above every sequence number: the order of claims that are made late, within one execution."""
 LATE: Final = tuple((here, apart) for here in (True, False) for apart in (0, 1, 2))
 EARLY: Final = ((True, 0), (False, 0))
 """The passes of a matching: only records of a call's own place or all, and how unlike branches may be."""
@@ -135,12 +139,17 @@ class Loop:
     served: int = 0
     """Records of earlier executions that were handed over, without recorded reads."""
     calls: int = 0
+    told: int = 0
+    """How many events `notice` had, or would have had."""
+    silent: int = 0
+    """So many events were told by an execution that went astray, and aren't told again."""
     _ready: list[tuple[int, int, Record]] = field(default_factory=list)
     _unmatched: dict[int, Call] = field(default_factory=dict)
     _fresh: dict[int, Call] = field(default_factory=dict)
     _issuing: dict[int, Call] = field(default_factory=dict)
     """Calls of this turn that have no record of their own."""
     _lost: list[Call] = field(default_factory=list)
+    _late: int = 0
     _new: set[int] = field(default_factory=set)
     _waiting: dict[str, Call] = field(default_factory=dict)
 
@@ -163,7 +172,7 @@ class Loop:
             while not self._ready:
                 claims = self._match(tuple(self._unmatched))
                 if claims:
-                    yield Bind(claims)
+                    yield Bind(claims, late=True)
                     continue
                 settled = yield from self._settle()
                 if isinstance(settled, Halt):
@@ -211,7 +220,7 @@ class Loop:
                 case RaceEnded():
                     self._race_ended(event)
                 case Said():
-                    self.notice({"event": event.kind, "text": event.text})
+                    self._tell({"event": event.kind, "text": event.text})
         return None
 
     def _issued(self, event: Issued) -> None:
@@ -221,7 +230,7 @@ class Loop:
         self.pending[call.number] = self._waiting[call.identity] = call
         record = self._own(call)
         if record is not None:
-            heapq.heappush(self._ready, (record.seq, call.number, record))
+            heapq.heappush(self._ready, (record.order, call.number, record))
         else:
             self._unmatched[call.number] = self._fresh[call.number] = self._issuing[call.number] = call
 
@@ -286,7 +295,10 @@ class Loop:
                 found.append((call, record))
                 del self._unmatched[number]
                 self._fresh.pop(number, None)
-                heapq.heappush(self._ready, (record.seq, number, record))
+        found.sort(key=lambda claim: claim[1].order)
+        for call, record in found:
+            self._late += not early
+            heapq.heappush(self._ready, (record.order if early else _LATE + self._late, call.number, record))
         return tuple(found)
 
     def _match_lost(self) -> tuple[tuple[Call, Record], ...]:
@@ -326,7 +338,7 @@ class Loop:
             return
         replayed = record.seq not in self._new
         self.served += replayed
-        self.notice(
+        self._tell(
             {
                 "event": "replayed" if replayed else "handed_over",
                 "identity": call.identity,
@@ -335,6 +347,11 @@ class Loop:
                 "ok": record.ok,
             }
         )
+
+    def _tell(self, event: dict[str, Any]) -> None:
+        self.told += 1
+        if self.told > self.silent:
+            self.notice(event)
 
     def _race_ended(self, event: RaceEnded) -> None:
         """The losers' calls are nobody's: none is sent any more, none is handed over."""

@@ -24,6 +24,8 @@ class Shadow:
     frontier: tuple[Call, ...] = ()
     end: End | None = None
     moved: list[tuple[Call, Record]] = field(default_factory=list)
+    late: set[int] = field(default_factory=set)
+    """Those of `moved` that were claimed when nothing else could go on."""
     pending: tuple[Call, ...] = ()
     """All calls that wait, recorded reads too."""
     pretended: list[tuple[Call, Json]] = field(default_factory=list)
@@ -60,8 +62,10 @@ def shadow(
             case HandOver(call, record):
                 known = Success(made_up[record.seq]) if record.seq in made_up else outcome(record)
                 reply = session.advance(Answer(call.number, known))
-            case Bind(claims):
+            case Bind(claims, late):
                 found.moved.extend(claims)
+                if late:
+                    found.late.update(record.seq for _, record in claims)
                 reply = None
             case Settle(calls):
                 reply = [_pretend(call, made_up, found) for call in calls if call.capability in pretend] or Held()

@@ -42,6 +42,14 @@ class Record:
     drive: int
     superseded: int = 0
     moved: bool = False
+    late: int = 0
+    """The seq of the rebind by which it came in late (see `order`), 0 if it didn't."""
+
+    @property
+    def order(self) -> int:
+        """Where it stands in the order of hand-over: by its own seq; one that was only claimed when nothing else could
+        go on comes when it was claimed, so that a replay hands it over then, too."""
+        return self.late or self.seq
 
     @property
     def call(self) -> tuple[str, Digest]:
@@ -232,6 +240,8 @@ class History:
         record = self.records[body["record"]]
         self.bind(record, body["identity"], body["revision"])
         record.moved = True
+        if body.get("late"):
+            record.late = seq
         self.rebinds += 1
 
     def _abandon(self, seq: int, body: Mapping[str, Any]) -> None:

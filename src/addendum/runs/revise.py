@@ -196,7 +196,10 @@ def _apply(journal: Journal, source: str, args: Json, allowances: Allowances, fo
     number = max(journal.history.revisions) + 1
     entry, blobs, _ = revision_entry(number, source, args, allowances)
     rebinds = [
-        Entry("rebind", {"record": seq, "identity": identity, "revision": number, "proof": "trace"})
+        Entry(
+            "rebind",
+            {"record": seq, "identity": identity, "revision": number, "proof": "trace", "late": seq in found.late},
+        )
         for seq, identity in found.bindings
     ]
     journal.append(entry, *rebinds, blobs=blobs)

@@ -7,12 +7,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from adversary.programs import Text
-from adversary.world import Sent, Step, World
-
 from addendum import canon
 from addendum import identity as ids
 from addendum.records.history import History, Record
+from adversary.programs import Text
+from adversary.world import Sent, Step, World
 
 Class: TypeAlias = tuple[Any, str, str]
 """Trail, capability and digest: calls of one class are interchangeable."""

@@ -7,13 +7,11 @@ import hashlib
 import json
 import queue
 import random
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-
-from adversary.inprocess import InProcess
-from adversary.programs import Text
 
 from addendum.authority.catalog import Capability, Catalog
 from addendum.authority.grant import Grant, everything
@@ -32,6 +30,8 @@ from addendum.runs.result import StepResult
 from addendum.runs.revise import UNCHANGED, Drawn, plan, revise
 from addendum.runs.start import resume, start
 from addendum.testing.memory_store import MemoryStore
+from adversary.inprocess import InProcess
+from adversary.programs import Text
 
 RUN = "generated"
 CENT = 10_000_000
@@ -291,6 +291,14 @@ class World:
         self.texts: dict[str, Text] = {}
         self.events: list[dict[str, Any]] = []
         self.chance: random.Random | None = None
+        self.watch: Callable[[dict[str, Any]], None] | None = None
+        self.stop: threading.Event | None = None
+
+    def observe(self, event: Mapping[str, Any]) -> None:
+        """Keep an event."""
+        self.events.append(dict(event))
+        if self.watch is not None:
+            self.watch(dict(event))
 
     @property
     def context(self) -> Context:
@@ -302,7 +310,7 @@ class World:
             catalog=CATALOG,
             clock=self.hands,
             grant=self.grant,
-            observer=lambda event: self.events.append(dict(event)),
+            observer=self.observe,
             dispatcher=lambda provider, loop: Scheduled(self.provider, self.hands, self.chance),
             backoff=0.0,
         )
@@ -323,7 +331,7 @@ class World:
             text,
             "run",
             lambda policy, allowances: start(
-                self.context, text.source, text.args, policy=policy, run=RUN, grant=self.grant
+                self.context, text.source, text.args, policy=policy, run=RUN, grant=self.grant, stop=self.stop
             ),
             **more,
         )
