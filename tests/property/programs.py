@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
@@ -96,13 +97,16 @@ def count(source: str, args: Any, seed: int, failing: float = 0.0) -> Counter[st
         return trace
 
     before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        asyncio.run(space["orchestrate"](ctx, args))
-    except (Exception, TooMany):  # noqa: BLE001 - a script may raise anything
-        pass
-    finally:
-        sys.settrace(before)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a script that ends early leaves coroutines behind
+        sys.settrace(trace)
+        try:
+            asyncio.run(space["orchestrate"](ctx, args))
+        except (Exception, TooMany):  # noqa: BLE001 - a script may raise anything
+            pass
+        finally:
+            sys.settrace(before)
+        space.clear()
     return ctx.calls
 
 

@@ -97,6 +97,7 @@ def _over(text: str, limits: Limits) -> Violation | None:
         return _refuse("The source has a lone surrogate, which UTF-8 can't say.", "Write valid Unicode.")
     if size > limits.max_bytes:
         return _refuse(f"The source is {size:,} bytes long; the limit is {limits.max_bytes:,}.", shorter)
+    text = text.replace("\r\n", "\n")
     control = _CONTROL.search(text)
     if control is not None:
         return _refuse(
@@ -104,7 +105,6 @@ def _over(text: str, limits: Limits) -> Violation | None:
             "Remove it, or escape it in a string.",
             line=text.count("\n", 0, control.start()) + 1,
         )
-    text = text.replace("\r\n", "\n")
     lines = text.split("\n")
     if len(lines) > limits.max_lines:
         return _refuse(f"The source has {len(lines):,} lines; the limit is {limits.max_lines:,}.", shorter)

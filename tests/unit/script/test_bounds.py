@@ -48,7 +48,8 @@ def test_tables_are_keyed_by_the_nodes_of_the_tree() -> None:
     tree = ast.parse(
         "async def orchestrate(ctx, args):\n"
         "    for i in range(3):\n"
-        "        await ctx.parallel([ctx.run('a.b', {'x': [await ctx.run('c.d', {}) for z in 'uv']}) for x in 'abcd'])\n"
+        "        await ctx.parallel([ctx.run('a.b', {'x': [await ctx.run('c.d', {}) for z in 'uv']})"
+        " for x in 'abcd'])\n"
     )
     bounds = analyse(resolve(tree))
     loop = tree.body[0].body[0]  # type: ignore[attr-defined]
@@ -83,7 +84,8 @@ def test_a_call_in_a_lambda_counts_as_often_as_the_lambda_is_called() -> None:
 def test_what_has_no_bound_is_none() -> None:
     """An unbounded loop has no worst case, and neither have the calls in it."""
     tree = ast.parse(
-        "async def orchestrate(ctx, args):\n    for x in args:\n        await ctx.run('a.b', {})\n    await ctx.run('c.d', {})\n"
+        "async def orchestrate(ctx, args):\n"
+        "    for x in args:\n        await ctx.run('a.b', {})\n    await ctx.run('c.d', {})\n"
     )
     bounds = analyse(resolve(tree))
     assert bounds.worst_case == {"a.b": None, "c.d": 1}
