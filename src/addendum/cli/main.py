@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from addendum.cli import check, demo, drive, inspect, operate, rehearse, revising, sandbox, step
+from addendum.cli import check, demo, drive, inspect, operate, rehearse, revising, sandbox, step, work
 from addendum.cli.failure import report
 
 PROGRAM = "addendum"
@@ -57,6 +57,7 @@ def build() -> typer.Typer:
         for command in commands:
             app.command(rich_help_panel=panel)(command)
     app.add_typer(sandbox.app, name="sandbox", rich_help_panel="Trying things")
+    app.add_typer(work.app, name="work", rich_help_panel="Work contracts")
     return app
 
 
