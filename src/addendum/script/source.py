@@ -123,7 +123,7 @@ def _over(text: str, limits: Limits) -> Violation | None:
 def _nesting(text: str, limits: Limits) -> Violation | None:
     """Return the violation when brackets nest deeper than the limit. Those in f-strings are the tree's business."""
     rest = _NO_BRACKET.sub("", _NOT_CODE.sub("", text))
-    for _ in range(limits.max_brackets):
+    for _ in range(limits.max_brackets // 3):  # one round takes away up to three levels
         less = rest.replace("()", "").replace("[]", "").replace("{}", "")
         if len(less) == len(rest):
             break
