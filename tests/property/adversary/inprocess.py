@@ -118,8 +118,9 @@ class InProcessSession:
         lines = []
         trace = error.__traceback__
         while trace is not None:
-            if trace.tb_frame.f_code.co_filename == "script.py":
-                lines.append((trace.tb_lineno, trace.tb_frame.f_code.co_name))
+            name = trace.tb_frame.f_code.co_name
+            if trace.tb_frame.f_code.co_filename == "script.py" and not name.startswith("<"):
+                lines.append((trace.tb_lineno, name))
             trace = trace.tb_next
         if isinstance(error, self.guest["CapabilityError"]):
             failure = [error.code, error.message, error.retryable, error._wf_identity]
