@@ -131,6 +131,9 @@ class Drive:
             reply = self._answer(request, session)
 
     def _answer(self, request: Request, session: Session) -> Reply:
+        if self.loop.lost:
+            self.settler.flights.drop(self.loop.lost)
+            self.loop.lost.clear()
         match request:
             case Start():
                 return session.advance(None, self._feed.chunk() if self._feed else ())
@@ -185,13 +188,13 @@ class Drive:
             records = settler.ring(now)
             if records:
                 return records
-            if settler.flights.queue:
-                settler.admit()
             if self.stop_requested.is_set():
                 return _cancelled()
             halt = self._operator()
             if halt is not None:
                 return halt
+            if settler.flights.queue:
+                settler.admit()
             if settler.flights.asked or not settler.flights.coming:
                 records = self._answers()
                 if records or not settler.flights.coming:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 from addendum.authority.accounts import Hold, Over
@@ -48,8 +49,8 @@ class Flights:
 
     flying: dict[int, Flight] = field(default_factory=dict)
     """By attempt number."""
-    queue: deque[tuple[Execute, Capability]] = field(default_factory=deque)
-    """Admitted by the rule, waiting for room under a limit on concurrency or on time."""
+    queue: deque[tuple[Execute, Capability, int]] = field(default_factory=deque)
+    """Admitted by the rule, waiting for room under a limit on concurrency or on time; for the so manieth try."""
     blocked: list[tuple[Call, Over]] = field(default_factory=list)
     """Over a limit of the grant: not sent until the grant is changed."""
     asked: dict[int, Call] = field(default_factory=dict)
@@ -66,7 +67,7 @@ class Flights:
         return (
             any(flight.call.identity == identity for flight in self.flying.values())
             or any(timer.call.identity == identity for timer in self.timers)
-            or any(decision.call.identity == identity for decision, _ in self.queue)
+            or any(decision.call.identity == identity for decision, _, _ in self.queue)
         )
 
     def at(self, due: float, call: Call, flight: Flight | None = None, attempt: int = 0) -> None:
@@ -80,6 +81,14 @@ class Flights:
         while self.timers and self.timers[0].due <= now:
             found.append(heapq.heappop(self.timers))
         return found
+
+    def drop(self, gone: Container[str]) -> None:
+        """Forget the calls that nobody waits for any more, as far as they weren't sent: a race's losers."""
+        self.queue = deque(each for each in self.queue if each[0].call.identity not in gone)
+        self.timers = [timer for timer in self.timers if timer.call.identity not in gone]
+        heapq.heapify(self.timers)
+        self.blocked = [each for each in self.blocked if each[0].identity not in gone]
+        self.asked = {seq: call for seq, call in self.asked.items() if call.identity not in gone}
 
     @property
     def coming(self) -> bool:

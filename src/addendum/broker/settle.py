@@ -120,7 +120,7 @@ class Settler:
             elif capability.waits:
                 asks.append((decision, capability))
             else:
-                self.flights.queue.append((decision, capability))
+                self.flights.queue.append((decision, capability, 1))
         self._ask(asks)
         records = known + self._commit([(settled, {}) for settled in refused])
         self.admit()
@@ -198,16 +198,16 @@ class Settler:
         waiting = self.flights.queue
         self.flights.queue = type(waiting)()
         while waiting and not self.stopping:
-            decision, capability = waiting.popleft()
+            decision, capability, tries = waiting.popleft()
             hold = self.accounts.reserve(capability.name, capability.reserve, len(decision.call.data), self.clock.now())
             match hold:
                 case Hold():
-                    ready.append(Ready(decision, capability, hold))
+                    ready.append(Ready(decision, capability, hold, tries))
                 case Over():
                     self.flights.blocked.append((decision.call, hold))
                     self.notice({"event": "limit", "identity": decision.call.identity, "limit": str(hold.limit)})
                 case Later(at=at):
-                    self.flights.queue.append((decision, capability))
+                    self.flights.queue.append((decision, capability, tries))
                     if at is not None:
                         self.flights.later = at if self.flights.later is None else min(at, self.flights.later)
         if ready:
@@ -288,7 +288,10 @@ class Settler:
     # --- answers -----------------------------------------------------------------------------------------------
 
     def answered(self, answers: Sequence[Answered]) -> list[Record] | Halt:
-        """Commit what came back, all in one transaction. Returns the records, or the stop of a lost outcome."""
+        """Commit what came back, all in one transaction. Returns the records, or the stop of a lost outcome.
+
+        What there is room for now is sent when these were handed over: until then the script may not want it any more.
+        """
         done: list[tuple[Settled, dict[Digest, bytes]]] = []
         landed: list[Flight] = []
         again: list[tuple[Flight, CapabilityError, float]] = []
@@ -323,8 +326,6 @@ class Settler:
                 lost.call,
                 {"attempt": lost.attempt.seq, "key": lost.attempt.key},
             )
-        if self.flights.queue:
-            self.admit()
         return records
 
     def overdue(self, now: float) -> list[Answered]:
@@ -391,25 +392,15 @@ class Settler:
         )
 
     def ring(self, now: float) -> list[Record]:
-        """Do what is due: end sleeps, and send retries."""
+        """Do what is due: end sleeps, and queue retries, which are dispatches like any other."""
         done: list[tuple[Settled, dict[Digest, bytes]]] = []
         for timer in self.flights.due(now):
-            if timer.flight is None:
+            flight = timer.flight
+            if flight is None:
                 done.append(self._read(timer.call))
             else:
-                self._retry(timer.flight)
+                self.flights.queue.append((flight.decision, flight.capability, flight.tries + 1))
         return self._commit(done)
-
-    def _retry(self, flight: Flight) -> None:
-        capability = flight.capability
-        hold = self.accounts.reserve(capability.name, capability.reserve, len(flight.call.data), self.clock.now())
-        if isinstance(hold, Over):
-            self.flights.blocked.append((flight.call, hold))
-            return
-        if isinstance(hold, Later):
-            self.flights.at(self.clock.monotonic() + 0.05, flight.call, flight)
-            return
-        self._send([Ready(flight.decision, capability, hold, flight.tries + 1)])
 
     # --- outcomes ----------------------------------------------------------------------------------------------
 

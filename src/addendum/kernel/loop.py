@@ -150,6 +150,8 @@ class Loop:
     """Calls of this turn that have no record of their own."""
     _lost: list[Call] = field(default_factory=list)
     _late: int = 0
+    lost: set[str] = field(default_factory=set)
+    """Identities of calls that lost a race since the driver looked last: what of them wasn't sent is never sent."""
     _new: set[int] = field(default_factory=set)
     _waiting: dict[str, Call] = field(default_factory=dict)
 
@@ -362,7 +364,9 @@ class Loop:
             if call.identity.startswith(f"{event.frame}[") and not call.identity.startswith(winner)
         ]
         for number in lost:
-            self._waiting.pop(self.pending.pop(number).identity, None)
+            identity = self.pending.pop(number).identity
+            self.lost.add(identity)
+            self._waiting.pop(identity, None)
             self._fresh.pop(number, None)
             call = self._unmatched.pop(number, None)
             self._issuing.pop(number, None)
