@@ -45,6 +45,7 @@ def report(admitted: Admitted) -> Report:
         "corrected": len({each.slice for each in accepted if each.how == "correction"}),
         "corrections": sum(1 for each in attempts if each.how == "correction"),
         "runs": counts,
+        "findings": [finding.to_json() for finding in _missing_runs(state.gates)],
         "oracles": {"expected": oracles, "ran": oracles},
         "unions": [_gate(gate) for gate in state.gates if not gate.attempt],
         "promotions": [dict(body) for body in state.promoted],
@@ -110,6 +111,17 @@ def _gate(gate: Gate) -> dict[str, Any]:
         "verdict": gate.verdict or None,
         "findings": gate.findings,
     }
+
+
+def _missing_runs(gates: list[Gate]) -> list[Finding]:
+    return [
+        Finding(
+            "validator.missing", name, f"{name} has no verdict on attempt {gate.attempt}.", {"attempt": gate.attempt}
+        )
+        for gate in gates
+        for name in gate.expected
+        if _missing(gate, name)
+    ]
 
 
 def _missing(gate: Gate, name: str) -> bool:

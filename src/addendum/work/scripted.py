@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from addendum import canon
+from addendum.authority.grant import Limit
 from addendum.canon import Json
 from addendum.errors import NotFound
 from addendum.kernel.policy import Allowances
@@ -57,14 +58,15 @@ def run(bench: Bench, admitted: Admitted, slice_: Slice, flat: Flat, source: str
     """Run a slice's script, or go on with its run."""
     name = run_name(admitted, slice_)
     files = Files(flat, bench.repository.data, slice_.scope, bench.scripts.provider)
+    # The time of all attempts together: the run is one, however often it is gone on with.
+    seconds = Limit("seconds", slice_.seconds * slice_.attempts)
+    grant = replace(slice_.grant, limits=(*slice_.grant.limits, seconds))
     context = replace(
-        bench.scripts, store=bench.store, provider=files, catalog=with_files(bench.scripts.catalog), grant=slice_.grant
+        bench.scripts, store=bench.store, provider=files, catalog=with_files(bench.scripts.catalog), grant=grant
     )
     before = _known(bench, name)
     if before is None:
-        result = starting.start(
-            context, source, canon.plain(slice_.args), grant=slice_.grant, name=slice_.name, run=name
-        )
+        result = starting.start(context, source, canon.plain(slice_.args), grant=grant, name=slice_.name, run=name)
     else:
         files.changes.update(written(bench.store, name))
         if before == source:
@@ -74,7 +76,7 @@ def run(bench: Bench, admitted: Admitted, slice_: Slice, flat: Flat, source: str
     orphans = result.details.get("orphans", [])
     there = _known(bench, name) is not None
     changes = written(bench.store, name, frozenset(str(each) for each in orphans)) if there else {}
-    return Done(lay(flat, changes), *_outcome(slice_, result), _details(name, result))
+    return Done(lay(flat, changes), *came_out(slice_, result), _details(name, result))
 
 
 def _known(bench: Bench, name: str) -> str | None:
@@ -89,7 +91,8 @@ def _known(bench: Bench, name: str) -> str | None:
     return bench.store.blob(history.current.source).decode("utf-8") if history.revisions else None
 
 
-def _outcome(slice_: Slice, result: StepResult) -> tuple[str, tuple[Finding, ...]]:
+def came_out(slice_: Slice, result: StepResult) -> tuple[str, tuple[Finding, ...]]:
+    """Return an attempt's outcome for how its run ended, and what is against it."""
     if result.status == "completed":
         return "candidate", ()
     where = result.details.get("where")

@@ -321,6 +321,7 @@ def test_a28_a_missing_run_is_reported_and_stays_in_the_count(shop: Workshop) ->
     runs = found.value["runs"]
     assert (runs["expected"], runs["ran"], runs["missing"], runs["crashed"]) == (3, 2, 1, 1)
     assert found.exit_code == 4
+    assert [(f["code"], f["subject"]) for f in found.value["findings"]] == [("validator.missing", "draft")]
     assert found.value["attempts"][0]["gates"][0]["missing"] == ["draft"]
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 from tests.workshop import ARTICLE, Workshop, codes
 
+from addendum.authority.grant import Limit, Meter
 from addendum.providers import demo
+from addendum.runs.result import StepResult
 from addendum.work import report
+from addendum.work.scripted import came_out
 
 pytestmark = pytest.mark.slow
 
@@ -86,3 +89,32 @@ def test_a_script_stops_at_its_slices_budget(shop: Workshop) -> None:
     shop.plan += 'limits = [{ meter = "calls", max = 0 }]\n'
     (verdict,) = shop.work(shop.run())
     assert codes(verdict) == ["budget.calls"]
+
+
+@pytest.mark.parametrize(
+    ("meter", "code"),
+    [
+        ("calls", "budget.calls"),
+        ("cost_usd", "budget.cost"),
+        ("tokens", "budget.tokens"),
+        ("bytes_out", "budget.bytes"),
+        ("journal_bytes", "budget.bytes"),
+        ("seconds", "budget.seconds"),
+    ],
+)
+def test_a34_a_run_that_a_limit_pauses_names_the_budget(shop: Workshop, meter: Meter, code: str) -> None:
+    """Each meter of a grant has its code."""
+    slice_ = shop.load(shop.run()).contract.slices[0]
+    for capability in (None, "seconds.calls"):
+        where = {"limit": str(Limit(meter, 1, capability=capability))}
+        result = StepResult(run="r", status="paused", message="The limit is reached.", details={"where": where})
+        outcome, (finding,) = came_out(slice_, result)
+        assert (outcome, finding.code) == ("failed", code)
+
+
+def test_an_unresolved_call_of_a_script_is_undecided(shop: Workshop) -> None:
+    """What was sent and has no result isn't sent again, and isn't a rejection."""
+    slice_ = shop.load(shop.run()).contract.slices[0]
+    result = StepResult(run="r", status="stopped", stop="unresolved", message="A call has no result.")
+    _, (finding,) = came_out(slice_, result)
+    assert (finding.code, finding.undecided) == ("attempt.unresolved", True)
