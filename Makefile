@@ -54,6 +54,7 @@ sizes: $(VENV)/.dev ## Check the sizes of modules, functions and classes
 
 docs: $(VENV)/.dev ## Check the text of all committed files
 	$(BIN)/python tools/check_files.py
+	$(BIN)/python tools/write_reference.py --check
 
 fix: $(VENV)/.dev ## Format, and mend what the linter can mend
 	$(BIN)/ruff check --fix .

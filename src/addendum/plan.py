@@ -170,6 +170,8 @@ def draw(
             _add(plan, ambiguous(claims, found))
     for call in shadow.frontier:
         _frontier(plan, rule, call)
+    replaced = {call.seq for call in plan.diverging} | {call.supersedes for call in plan.frontier}
+    plan.verdict.orphans = [record for record in plan.verdict.orphans if record.seq not in replaced]
     _unreached(plan, rule.attempts.values(), shadow.frontier)
     return plan
 
