@@ -11,6 +11,7 @@
     │   ├── StoreError
     │   │   ├── StoreUnavailable  the store did not answer: nothing was sent (exit 1)
     │   │   ├── StoreCorrupt      what it answered can't be what was written (exit 1)
+    │   │   ├── JournalMoved      another process wrote first: nothing was written (exit 1)
     │   │   └── LeaseLost         this process no longer drives the run      (exit 1)
     │   └── SandboxError
     │       ├── SandboxMissing    the backend isn't there, or can't confine  (exit 2)
@@ -129,6 +130,12 @@ class StoreCorrupt(StoreError):
     """The store answered something that can't be what was written to it."""
 
     code = "store_corrupt"
+
+
+class JournalMoved(StoreError):
+    """Another process wrote to a journal that an append was made against. Nothing was written: look again, and retry."""
+
+    code = "journal_moved"
 
 
 class LeaseLost(StoreError):

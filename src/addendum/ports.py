@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from addendum.canon import Digest, Json
 from addendum.records.outcome import Outcome
@@ -35,6 +35,20 @@ class Lease:
     token: str
 
 
+LEDGER: Final = "@"
+"""Journals whose names begin with this are the store's own accounts, and no runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Entries for another journal, in the same transaction as an append. With `at`, only if that journal's last entry
+    has this seq: whoever decided by what is in it decides again when somebody else was first."""
+
+    run: str
+    entries: Sequence[Entry]
+    at: int | None = None
+
+
 class Store(Protocol):
     """A durable, only-growing journal for each run, and content-addressed blobs.
 
@@ -49,7 +63,7 @@ class Store(Protocol):
         """Return a run's header. Raises `NotFound`."""
 
     def runs(self) -> list[RunHeader]:
-        """Return all runs, oldest first."""
+        """Return all runs, oldest first; journals whose names begin with `@` (`LEDGER`) are none."""
 
     def acquire(self, run: str) -> Lease:
         """Take the right to drive a run. Raises `RunBusy` while a live process holds it (naming it).
@@ -70,11 +84,13 @@ class Store(Protocol):
         *,
         blobs: Mapping[Digest, bytes] | None = None,
         lease: Lease | None = None,
+        beside: Beside | None = None,
     ) -> list[Stored]:
         """Append entries and put blobs in one transaction, durable on return; all of it or nothing.
 
         With a lease, raises `LeaseLost` if it is no longer the run's. Without one, the entries are an operator's
-        (an answer, a cancellation) and go in between the driver's. Raises `NotFound` for an unknown run.
+        (an answer, a cancellation) and go in between the driver's. Raises `NotFound` for an unknown run, and
+        `JournalMoved` when the journal beside has other entries than were looked at.
         """
 
     def entries(self, run: str, *, after: int = 0, upto: int | None = None) -> Iterator[Stored]:

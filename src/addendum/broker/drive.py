@@ -115,6 +115,7 @@ class Drive:
                 self._feed = None
                 self.settler.flights.asked.clear()
                 self.settler.flights.blocked.clear()
+                self.settler.flights.gated.clear()
                 continue
             return self._ended(result)
 
@@ -195,7 +196,10 @@ class Drive:
                 return halt
             if settler.flights.queue:
                 settler.admit()
-            if settler.flights.asked or not settler.flights.coming:
+            if settler.flights.asked or settler.flights.gated or not settler.flights.coming:
+                halt = settler.permitted()
+                if halt is not None:
+                    return halt
                 records = self._answers()
                 if records or not settler.flights.coming:
                     return records
@@ -286,18 +290,19 @@ class Drive:
                 "paused",
                 None,
                 None,
-                f"The limit {over.limit} is reached: {over.used:g} used, {over.held:g} held, "
-                f"{call.identity} asks for {over.asks:g}.",
+                over.sentence(call.identity),
                 "Raise it with `addendum grant RUN FILE`, then `addendum resume RUN`.",
                 where={"limit": str(over.limit), "identities": [call.identity for call, _ in flights.blocked]},
             )
+        gated = [decision.call for decision, _ in flights.gated.values()]
+        count = len(flights.asked) + len(gated)
         return Ending(
             "waiting",
             None,
             None,
-            f"{len(flights.asked)} call{'s wait' if len(flights.asked) != 1 else ' waits'} for a person.",
+            f"{count} call{'s wait' if count != 1 else ' waits'} for a person.",
             "Answer with `addendum approve RUN`, then `addendum resume RUN`.",
-            where={"identities": [call.identity for call in flights.asked.values()]},
+            where={"identities": [call.identity for call in (*flights.asked.values(), *gated)]},
         )
 
     def _land(self) -> None:

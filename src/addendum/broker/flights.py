@@ -55,6 +55,8 @@ class Flights:
     """Over a limit of the grant: not sent until the grant is changed."""
     asked: dict[int, Call] = field(default_factory=dict)
     """Waiting for a person, by the attempt's seq."""
+    gated: dict[int, tuple[Execute, Capability]] = field(default_factory=dict)
+    """Waiting for a person's word, since a rule of the grant asks for it; by the question's seq."""
     timers: list[Timer] = field(default_factory=list)
     lost: dict[int, Flight] = field(default_factory=dict)
     """Side-effecting calls whose outcome isn't known, by attempt number."""
@@ -89,6 +91,7 @@ class Flights:
         heapq.heapify(self.timers)
         self.blocked = [each for each in self.blocked if each[0].identity not in gone]
         self.asked = {seq: call for seq, call in self.asked.items() if call.identity not in gone}
+        self.gated = {seq: each for seq, each in self.gated.items() if each[0].call.identity not in gone}
 
     @property
     def coming(self) -> bool:

@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 
 from addendum import canon
+from addendum.broker.principal import settling
 from addendum.canon import Digest, Json
 from addendum.errors import StoreCorrupt
-from addendum.ports import Lease, Store
+from addendum.ports import Beside, Lease, Store
 from addendum.records import entries
 from addendum.records.entries import INLINE, Ref
 from addendum.records.history import History, Record
@@ -48,9 +49,18 @@ class Journal:
         """Whether an operator asked for the end of the run since this journal was read first."""
         return self._since is not None and self.history.cancelled > self._since
 
-    def append(self, *new: Entry, blobs: Mapping[Digest, bytes] | None = None) -> list[Stored]:
-        """Append entries durably and fold them in, with whatever an operator put before them."""
-        stored = self.store.append(self.run, new, blobs=blobs, lease=self.lease)
+    def append(
+        self, *new: Entry, blobs: Mapping[Digest, bytes] | None = None, beside: Beside | None = None
+    ) -> list[Stored]:
+        """Append entries durably and fold them in, with whatever an operator put before them.
+
+        What ends an attempt that is held in a principal's accounts settles it there in the same transaction.
+        """
+        beside = beside or settling(self.run, self.history, new)
+        if beside is None:
+            stored = self.store.append(self.run, new, blobs=blobs, lease=self.lease)
+        else:
+            stored = self.store.append(self.run, new, blobs=blobs, lease=self.lease, beside=beside)
         if stored and stored[0].seq != self.history.seq + 1:
             for other in self.store.entries(self.run, after=self.history.seq, upto=stored[0].seq - 1):
                 self._take(other)

@@ -9,6 +9,7 @@ without a record, which is what *unresolved* means.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,8 @@ from typing import Any
 from addendum import canon
 from addendum.authority.accounts import Accounts, Hold, Later, Over
 from addendum.authority.catalog import Capability
+from addendum.authority.grant import Limit
+from addendum.broker.desk import Asked, Desk, overrun
 from addendum.broker.dispatch import Answered, Dispatcher
 from addendum.broker.fit import MESSAGE
 from addendum.broker.flights import Flight, Flights
@@ -24,7 +27,7 @@ from addendum.broker.outcomes import charged, count
 from addendum.broker.reads import read
 from addendum.broker.schema import Schemas
 from addendum.canon import Digest
-from addendum.errors import CapabilityError, StoreError
+from addendum.errors import CapabilityError, JournalMoved, StoreError
 from addendum.kernel.calls import Call
 from addendum.kernel.decide import Execute, Rule, Wait
 from addendum.kernel.loop import Halt
@@ -69,7 +72,7 @@ class Settler:
 
     journal: Journal
     rule: Rule
-    accounts: Accounts
+    desk: Desk
     dispatcher: Dispatcher
     clock: Clock
     notice: Callable[[dict[str, Any]], None]
@@ -96,8 +99,9 @@ class Settler:
             return self._reads(calls)
         decisions = [self.rule.decide(call) for call in calls]
         for decision in decisions:
-            if isinstance(decision, Halt):
-                return decision
+            outside = self.desk.outside(decision.call) if isinstance(decision, Execute) else decision
+            if isinstance(outside, Halt):
+                return outside
         refused: list[Settled] = []
         asks: list[tuple[Execute, Capability]] = []
         known: list[Record] = []
@@ -110,7 +114,7 @@ class Settler:
                     known.append(answer)
                 continue
             assert isinstance(decision, Execute)
-            capability = self.rule.catalog[decision.call.capability]
+            capability = self.desk.bounded(self.rule.catalog[decision.call.capability])
             self._note(decision)
             problem = self._problem(decision.call, capability)
             if problem:
@@ -120,11 +124,46 @@ class Settler:
             elif capability.waits:
                 asks.append((decision, capability))
             else:
-                self.flights.queue.append((decision, capability, 1))
+                halt = self._gate(decision, capability)
+                if halt is not None:
+                    return halt
         self._ask(asks)
         records = known + self._commit([(settled, {}) for settled in refused])
         self.admit()
         return records
+
+    def _gate(self, decision: Execute, capability: Capability) -> Halt | None:
+        """Queue a call, or let it wait for a person whom a rule of the grant asks for."""
+        ahead = sum(1 for _, other, _ in self.flights.queue if other.name == capability.name)
+        found = self.desk.ask(decision, capability, ahead)
+        match found:
+            case Halt():
+                return found
+            case Asked(seq):
+                self.flights.gated[seq] = (decision, capability)
+                self.notice(
+                    {
+                        "event": "asked",
+                        "identity": decision.call.identity,
+                        "capability": capability.name,
+                        "payload": decision.call.payload,
+                    }
+                )
+            case Execute():
+                self.flights.queue.append((found, capability, 1))
+        return None
+
+    def permitted(self) -> Halt | None:
+        """Queue the calls that a person allowed meanwhile."""
+        for seq, (decision, capability) in list(self.flights.gated.items()):
+            word = self.desk.word(seq, decision)
+            if word is None:
+                continue
+            del self.flights.gated[seq]
+            if isinstance(word, Halt):
+                return word
+            self.flights.queue.append((word, capability, 1))
+        return None
 
     def _answer(self, question: Wait) -> Record | None:
         """Return the record of a question that was answered in this attempt before the script came to it."""
@@ -194,12 +233,24 @@ class Settler:
     def admit(self) -> None:
         """Send what is queued, as far as the grant's limits let it: one transaction, then the requests."""
         self.flights.later = None
-        ready: list[Ready] = []
         waiting = self.flights.queue
         self.flights.queue = type(waiting)()
         while waiting and not self.stopping:
+            self.desk.news()
+            ready = self._room(waiting)
+            try:
+                if ready:
+                    self._send(ready)
+            except JournalMoved:
+                # Another process of the same principal was first: nothing was written, and there may be less room now.
+                waiting.extend((each.decision, each.capability, each.tries) for each in ready)
+
+    def _room(self, waiting: deque[tuple[Execute, Capability, int]]) -> list[Ready]:
+        """Reserve for the calls that wait, as far as there is room."""
+        ready: list[Ready] = []
+        while waiting:
             decision, capability, tries = waiting.popleft()
-            hold = self.accounts.reserve(capability.name, capability.reserve, len(decision.call.data), self.clock.now())
+            hold = self.desk.reserve(capability, decision.call)
             match hold:
                 case Hold():
                     ready.append(Ready(decision, capability, hold, tries))
@@ -210,8 +261,7 @@ class Settler:
                     self.flights.queue.append((decision, capability, tries))
                     if at is not None:
                         self.flights.later = at if self.flights.later is None else min(at, self.flights.later)
-        if ready:
-            self._send(ready)
+        return ready
 
     def _send(self, ready: Sequence[Ready]) -> None:
         blobs: dict[Digest, bytes] = {}
@@ -222,14 +272,13 @@ class Settler:
             if each.decision.retries is not None and each.tries == 1:
                 new.append(_void(each.decision.retries, "it may be retried by itself"))
             new.append(Entry("attempt", self._attempt(each.decision, each.capability, number, blobs).body()))
-        stored = [entry for entry in self._write(new, blobs) if entry.kind == "attempt"]
-        self.accounts.written()
+        first = self.journal.history.attempted + 1
+        written = self.desk.write(new, blobs, [(first + index, each.hold) for index, each in enumerate(ready)])
+        stored = [entry for entry in written if entry.kind == "attempt"]
         attempts = [entries.attempt(entry.seq, entry.body) for entry in stored]
-        if self.journal.cancelled:
+        if self.journal.cancelled or self.journal.history.revoked:
             # An operator's word that came before these attempts: none of them leaves.
-            self._write([_void(attempt, "the run was cancelled before it was sent") for attempt in attempts], {})
-            for each in ready:
-                self.accounts.settle(each.hold)
+            self._recall(ready, attempts)
             return
         requests: list[tuple[Request, float]] = []
         overdue = self.clock.monotonic() + GRACE
@@ -242,6 +291,15 @@ class Settler:
             self._sent(flight.call, attempt, each.tries)
         self.tally.dispatched += len(requests)
         self.dispatcher.send(requests)
+
+    def _recall(self, ready: Sequence[Ready], attempts: Sequence[Attempt]) -> None:
+        """Take attempts back that were written and not sent."""
+        why = "cancelled" if self.journal.cancelled else "revoked"
+        self._write([_void(attempt, f"the run was {why} before it was sent") for attempt in attempts], {})
+        for each in ready:
+            self.accounts.settle(each.hold)
+            if self.journal.history.revoked:
+                self.flights.blocked.append((each.decision.call, Over(Limit("revoked", 0), 0, 0, 0)))
 
     def _sent(self, call: Call, attempt: Attempt, tries: int) -> None:
         self.notice(
@@ -283,6 +341,8 @@ class Settler:
             at=self.clock.now(),
             waits=capability.waits,
             supersedes=decision.supersedes.seq if decision.supersedes else None,
+            principal=self.desk.grant.principal if not capability.waits else "",
+            approval=decision.approval,
         )
 
     # --- answers -----------------------------------------------------------------------------------------------
@@ -313,7 +373,7 @@ class Settler:
                 continue
             landed.append(flight)
             done.append(self._outcome(flight, answer, error))
-        records = self._commit(done)
+        records = self._commit(done, landed)
         for flight in landed:
             self.accounts.settle(flight.hold)
         for flight, error, seconds in again:
@@ -436,15 +496,24 @@ class Settler:
             **more,
         )
 
-    def _commit(self, done: list[tuple[Settled, dict[Digest, bytes]]]) -> list[Record]:
+    def _commit(self, done: list[tuple[Settled, dict[Digest, bytes]]], landed: Sequence[Flight] = ()) -> list[Record]:
         if not done:
             return []
         blobs: dict[Digest, bytes] = {}
         for _, some in done:
             blobs.update(some)
-        stored = self._write([Entry("record", settled.body()) for settled, _ in done], blobs, done=done)
+        capabilities = {flight.attempt.seq: flight.capability for flight in landed}
+        over = [
+            overrun(settled, capabilities[settled.attempt]) for settled, _ in done if settled.attempt in capabilities
+        ]
+        frozen = [entry for entry in over if entry is not None]
+        stored = self._write([Entry("record", settled.body()) for settled, _ in done] + frozen, blobs, done=done)
         records = []
+        for alarm in frozen:
+            self.notice({"event": "frozen", **alarm.body})
         for entry in stored:
+            if entry.kind != "record":
+                continue
             record = self.journal.history.records[entry.seq]
             records.append(record)
             self._settle_tally(record, entry)
@@ -491,6 +560,11 @@ class Settler:
         kept = [(settled, some) for settled, some in self.unwritten if settled.attempt in self.journal.history.attempts]
         self.unwritten.clear()
         self._commit(kept)
+
+    @property
+    def accounts(self) -> Accounts:
+        """The accounts that the desk keeps."""
+        return self.desk.accounts
 
     @property
     def unsaved(self) -> list[dict[str, Any]]:

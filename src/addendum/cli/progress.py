@@ -28,6 +28,7 @@ STYLES = {
     "limit": "yellow",
     "asked": "yellow",
     "unresolved": "red",
+    "frozen": "red",
     "repeat": "yellow",
     "replayed": "cyan",
     "rebound": "cyan",
@@ -103,6 +104,8 @@ class Progress:
             case "unresolved":
                 self._flying.pop(at, None)
                 self._line("unresolved", capability, str(event["message"]), at)
+            case "frozen":
+                self._line("frozen", capability, f"more {event['meter']} than declared: nothing more is sent", "")
             case "log" | "phase":
                 self._line(name, "", str(event["text"]), "")
             case _:

@@ -38,6 +38,8 @@ class Execute:
     supersedes: Record | None = None
     finding: Finding | None = None
     retries: Attempt | None = None
+    approval: int = 0
+    """The seq of the question that a person said yes to, 0 if none was asked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,17 @@ canonical at the speed of C.
 | --- | --- |
 | `revision` | a source with its args became the run's current one, with its declared moves and drops |
 | `grant` | the authority from here on |
+| `revoke` | the authority ended: nothing more is sent until there is another grant |
+| `freeze` | a provider reported more than its declared maximum: nothing more of that capability is sent |
+| `catalog` | an operator accepted a catalog that isn't the one of the last drive |
 | `drive` | a process begins to drive the run |
 | `attempt` | a call is about to be sent: durable before it is |
 | `retry` | that attempt failed for certain and the host tries again |
 | `record` | a call is settled: result or failure, what it cost |
 | `rebind` | a record has another identity from here on |
 | `abandon` | an unresolved attempt was declared void, by whom and why |
+| `ask` | a rule of the grant asks a person before a call is sent |
+| `allow` | a person answered that, for this payload and once |
 | `answer` | a person answered an open approval while another process drove the run |
 | `cancel` | an operator asked for the end of the run |
 | `end` | a drive ended, and how |
@@ -114,6 +119,10 @@ class Attempt:
     at: float
     waits: bool = False
     supersedes: int | None = None
+    principal: str = ""
+    """Whose accounts it is held in as well."""
+    approval: int = 0
+    """The seq of the question that a person said yes to, 0 if none was asked."""
 
     def body(self) -> dict[str, Json]:
         """Return the entry's body."""
@@ -136,6 +145,10 @@ class Attempt:
             body["waits"] = True
         if self.supersedes is not None:
             body["supersedes"] = self.supersedes
+        if self.principal:
+            body["principal"] = self.principal
+        if self.approval:
+            body["approval"] = self.approval
         return body
 
 
@@ -158,6 +171,8 @@ def attempt(seq: int, body: Body) -> Attempt:
         at=body["at_ms"] / 1000,
         waits=body.get("waits", False),
         supersedes=body.get("supersedes"),
+        principal=body.get("principal", ""),
+        approval=body.get("approval", 0),
     )
 
 

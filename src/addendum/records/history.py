@@ -11,12 +11,15 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from addendum.canon import Digest, Json
 from addendum.records import entries
 from addendum.records.entries import READS, Attempt, Revision
 from addendum.records.stored import Stored
+
+REMEMBERED: Final = 20_000
+"""How many dispatches are remembered for limits in a time window."""
 
 
 @dataclass(slots=True, eq=False)
@@ -75,6 +78,15 @@ class Totals:
     seconds: float = 0.0
 
 
+class Dispatch(NamedTuple):
+    """That a call was sent: when, of what, what it may cost at most, and how large its payload is."""
+
+    at: float
+    capability: str
+    cost: int
+    bytes_out: int
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How a drive ended."""
@@ -106,8 +118,20 @@ class History:
     """The last cancellation's seq."""
     open_failures: set[int] = field(default_factory=set)
     totals: dict[str, Totals] = field(default_factory=dict)
-    recent: deque[tuple[float, str, int]] = field(default_factory=lambda: deque(maxlen=20_000))
-    """The last dispatches: when, capability, cost held. For limits in a time window."""
+    recent: deque[Dispatch] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    """The last dispatches, for limits in a time window."""
+    revoked: int = 0
+    """The seq at which the grant was revoked; 0 if it stands."""
+    frozen: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Capabilities that reported more than their declared maximum, with what they reported; a new grant frees them."""
+    asks: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    """Questions of the grant's rules that nobody has answered, by seq."""
+    last_asks: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The last question about each identity."""
+    allowed: dict[tuple[str, str, Digest], Mapping[str, Any]] = field(default_factory=dict)
+    """What a person said about a call (identity, capability, digest), until it is used."""
+    catalog: Digest = ""
+    """The catalog of the last drive, or the one that an operator accepted since."""
     seconds: float = 0.0
     rebinds: int = 0
     ended: Ended | None = None
@@ -136,6 +160,14 @@ class History:
         for entry in stored:
             self.take(entry)
         return self
+
+    def held_by(self, attempt: int) -> tuple[str, int] | None:
+        """Return the principal in whose accounts an open attempt is held as well, and its number; by its seq."""
+        body = self._sent.get(attempt)
+        if body is not None:
+            return (body["principal"], body["number"]) if "principal" in body else None
+        found = self._attempts.get(attempt)
+        return (found.principal, found.number) if found is not None and found.principal else None
 
     @property
     def current(self) -> Revision:
@@ -174,10 +206,36 @@ class History:
 
     def _grant(self, seq: int, body: Mapping[str, Any]) -> None:
         self.grant = body["grant"]
+        self.revoked = 0
+        self.frozen.clear()
+
+    def _revoke(self, seq: int, body: Mapping[str, Any]) -> None:
+        self.revoked = seq
+
+    def _ask(self, seq: int, body: Mapping[str, Any]) -> None:
+        # Another payload at the same place: whatever was asked or said about the old one is over.
+        for other in [key for key, ask in self.asks.items() if ask["identity"] == body["identity"]]:
+            del self.asks[other]
+        for call in [call for call in self.allowed if call[0] == body["identity"]]:
+            del self.allowed[call]
+        self.asks[seq] = body
+        self.last_asks[body["identity"]] = body
+
+    def _allow(self, seq: int, body: Mapping[str, Any]) -> None:
+        asked = self.asks.pop(body["ask"], None)  # the first word counts
+        if asked is not None:
+            self.allowed[asked["identity"], asked["capability"], asked["digest"]] = body
+
+    def _freeze(self, seq: int, body: Mapping[str, Any]) -> None:
+        self.frozen[body["capability"]] = body
+
+    def _catalog(self, seq: int, body: Mapping[str, Any]) -> None:
+        self.catalog = body["catalog"]
 
     def _drive(self, seq: int, body: Mapping[str, Any]) -> None:
         self.drives = body["drive"]
         self.policy = body["policy"]
+        self.catalog = body.get("catalog", "")
         self.driving = True
 
     def _attempt(self, seq: int, body: Mapping[str, Any]) -> None:
@@ -187,7 +245,9 @@ class History:
         usage = self.usage(capability)
         usage.calls += 1
         usage.bytes_out += body["payload"]["size"]
-        self.recent.append((body["at_ms"] / 1000, capability, body["hold"]))
+        if "approval" in body:
+            self.allowed.pop((body["identity"], capability, body["digest"]), None)
+        self.recent.append(Dispatch(body["at_ms"] / 1000, capability, body["hold"], body["payload"]["size"]))
 
     def _retry(self, seq: int, body: Mapping[str, Any]) -> None:
         found = self.attempts.pop(body["attempt"])
@@ -268,6 +328,11 @@ class History:
 _FOLD = {
     "revision": History._revision,
     "grant": History._grant,
+    "revoke": History._revoke,
+    "ask": History._ask,
+    "allow": History._allow,
+    "freeze": History._freeze,
+    "catalog": History._catalog,
     "drive": History._drive,
     "attempt": History._attempt,
     "retry": History._retry,

@@ -125,6 +125,19 @@ class Unresolved(TypedDict):
     message: str
 
 
+class Frozen(TypedDict):
+    """An alarm: a provider reported more than its declared maximum of a meter. Nothing more of that capability is sent
+    until the run gets another grant. `attempt` is the seq of the attempt."""
+
+    run: str
+    event: Literal["frozen"]
+    capability: str
+    attempt: int
+    meter: str
+    reported: int
+    declared: int
+
+
 class Finished(TypedDict):
     """The last one of an iteration: the drive has ended. `result` is what the blocking method would have returned."""
 
@@ -134,7 +147,18 @@ class Finished(TypedDict):
 
 
 Event: TypeAlias = (
-    Log | Dispatched | Retry | Settled | HandedOver | Rebound | Repeat | Asked | Limited | Unresolved | Finished
+    Log
+    | Dispatched
+    | Retry
+    | Settled
+    | HandedOver
+    | Rebound
+    | Repeat
+    | Asked
+    | Limited
+    | Unresolved
+    | Frozen
+    | Finished
 )
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from addendum import canon
-from addendum.authority.accounts import Accounts
 from addendum.authority.catalog import SIDE_EFFECTING
 from addendum.authority.grant import from_json
+from addendum.broker.desk import open_desk
 from addendum.broker.dispatch import Dispatcher
 from addendum.broker.drive import Drive, Ending
 from addendum.broker.feed import Feed, main_strand
@@ -107,7 +107,7 @@ class Attempt:
                 attempts=dict(journal.history.attempts),
                 expected=self.expected,
             ),
-            accounts=Accounts.of(grant, journal.history),
+            desk=open_desk(journal, grant, context.catalog, context.clock),
             dispatcher=dispatcher,
             clock=context.clock,
             notice=self.notice,

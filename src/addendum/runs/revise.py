@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from addendum import canon
-from addendum.authority.accounts import Accounts
+from addendum.broker.desk import open_desk
 from addendum.broker.journal import Journal
 from addendum.canon import Json
 from addendum.errors import LimitExceeded, Rejected, SandboxError
@@ -92,7 +92,7 @@ def _plan(context: Context, ready: Scene, program: Program, args: Json) -> Plan:
             found.verdict = Verdict(counterexamples=examples)
             return found
     grant = granted(journal)
-    accounts = Accounts.of(grant, history)
+    accounts = open_desk(journal, grant, context.catalog, context.clock, write=False).accounts
     for limit in [limit for own in grant.capabilities.values() for limit in own] + list(grant.limits):
         used, held = accounts.level(limit)
         found.left[str(limit)] = (used + held, limit.most)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from addendum.canon import MAX_DEPTH, Digest, canonical, sha256
-from addendum.errors import NotFound, StoreCorrupt, UsageError
+from addendum.errors import JournalMoved, NotFound, StoreCorrupt, UsageError
 from addendum.ports import RunHeader
 from addendum.records.chain import chain
 from addendum.records.stored import ENVELOPE, Entry, Stored
@@ -116,6 +116,13 @@ def unknown(run: str, where: str) -> NotFound:
     """Return the error for a run that isn't in the store."""
     return NotFound(
         f"There is no run {run!r} in the store {where}.", hint="`addendum runs` shows the runs.", run=run, store=where
+    )
+
+
+def moved(run: str, where: str) -> JournalMoved:
+    """Return the error for a journal that somebody else wrote to first."""
+    return JournalMoved(
+        f"The journal {run} in the store {where} has changed since it was looked at.", hint="Look again.", run=run
     )
 
 

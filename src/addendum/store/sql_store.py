@@ -8,17 +8,19 @@ from typing import Any, Final
 
 from addendum.canon import Digest
 from addendum.errors import StoreError
-from addendum.ports import Clock, Lease, RunHeader
+from addendum.ports import Beside, Clock, Lease, RunHeader
 from addendum.records.chain import START
 from addendum.records.stored import Entry, Stored
 from addendum.store import leases, process
 from addendum.store.database import Database, Row
 from addendum.store.entries import (
+    Prepared,
     Sealed,
     check_blob,
     check_blobs,
     check_header,
     damaged,
+    moved,
     prepare,
     seal,
     stored,
@@ -65,7 +67,11 @@ class SqlStore:
         with self._database.transaction():
             now = process.now(self._clock)
             held = self._held(run)
-            free = held is None or held.token in self._returned or leases.ended(held, here, now, gone=process.gone(held.holder, here))
+            free = (
+                held is None
+                or held.token in self._returned
+                or leases.ended(held, here, now, gone=process.gone(held.holder, here))
+            )
             if free:
                 self._database.write("take_lease", _lease_row(lease, here, now))
             elif held is not None and leases.idle(held, here, now) < 0:  # see leases: a clock was set back
@@ -106,8 +112,10 @@ class SqlStore:
         *,
         blobs: Mapping[Digest, bytes] | None = None,
         lease: Lease | None = None,
+        beside: Beside | None = None,
     ) -> list[Stored]:
         prepared, where = prepare(entries), self._database.where
+        other = prepare(beside.entries) if beside is not None else []
         check_blobs(blobs or {})
         with self._database.transaction():
             rows = self._database.read("position", {"run": run})
@@ -120,7 +128,19 @@ class SqlStore:
             if blobs:
                 self._database.write_all("add_blob", ({"digest": name, "data": data} for name, data in blobs.items()))
             self._database.write_all("add_entry", (_entry_row(run, row) for row in sealed))
+            if beside is not None:
+                self._beside(beside, other)
         return stored(prepared, sealed)
+
+    def _beside(self, beside: Beside, prepared: list[Prepared]) -> None:
+        rows = self._database.read("position", {"run": beside.run})
+        if not rows:
+            raise unknown(beside.run, self._database.where)
+        _, seq, head = rows[0]
+        if beside.at is not None and beside.at != (seq or 0):
+            raise moved(beside.run, self._database.where)
+        sealed = seal(prepared, seq or 0, head or START)
+        self._database.write_all("add_entry", (_entry_row(beside.run, row) for row in sealed))
 
     def entries(self, run: str, *, after: int = 0, upto: int | None = None) -> Iterator[Stored]:
         """As the port says; without `upto`, what is appended after this call isn't yielded. Raises `NotFound` for an

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from addendum.canon import Digest
 from addendum.errors import StoreUnavailable
-from addendum.ports import Clock, Lease, RunHeader
+from addendum.ports import LEDGER, Beside, Clock, Lease, RunHeader
 from addendum.records.chain import START
 from addendum.records.stored import Entry, Stored
 from addendum.store import leases, process
@@ -22,6 +22,7 @@ from addendum.store.entries import (
     check_blob,
     check_blobs,
     check_header,
+    moved,
     prepare,
     seal,
     stored,
@@ -86,7 +87,7 @@ class MemoryStore:
     def runs(self) -> list[RunHeader]:
         shared = self._shared()
         with shared.lock:
-            return [each.header for each in shared.runs.values()]
+            return [each.header for each in shared.runs.values() if not each.header.run.startswith(LEDGER)]
 
     def acquire(self, run: str) -> Lease:
         lease = Lease(run, os.urandom(16).hex())
@@ -122,14 +123,21 @@ class MemoryStore:
         *,
         blobs: Mapping[Digest, bytes] | None = None,
         lease: Lease | None = None,
+        beside: Beside | None = None,
     ) -> list[Stored]:
         prepared, shared = prepare(entries), self._shared()
+        other = prepare(beside.entries) if beside is not None else []
         check_blobs(blobs or {})
         with shared.lock:
             kept = self._run(run)
             token = kept.lease.token if kept.lease else None
             if lease is not None and (lease.run != run or lease.token != token):
                 raise leases.lost(run, kept.lease)
+            if beside is not None:
+                ledger = self._run(beside.run)
+                if beside.at is not None and beside.at != len(ledger.entries):
+                    raise moved(beside.run, _WHERE)
+                ledger.entries.extend(seal(other, *ledger.head()))
             sealed = seal(prepared, *kept.head())
             kept.entries.extend(sealed)
             for digest, data in (blobs or {}).items():

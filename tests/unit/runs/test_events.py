@@ -61,6 +61,8 @@ def app() -> Iterator[App]:
                 raise CapabilityError("rate_limited", "later", retryable=True)
             if prompt == "lost":
                 raise UnknownOutcome("the line went dead")
+            if prompt == "greedy":
+                raise CapabilityError("refused", "no", cost_usd="1")
             if prompt == "bad":
                 raise CapabilityError("refused", "no")
             return prompt
@@ -97,6 +99,7 @@ def test_everything_that_is_told_is_declared(app: App) -> None:
     again = watch(app.run, script(call("a"), call("bad")))
     watch(app.revise, again.run, script(call("a"), call("c"), call("a")), policy={"ledger": "warn"})
     watch(app.run, script(call("lost")))
+    watch(app.run, script(call("greedy")))
     watch(app.run, script('await ctx.run("human.approve", {"question": "?"})'))
     grant = {"limits": [{"meter": "calls", "max": 0}], "worst_case": "at_run_time"}
     watch(app.run, script(call("a")), grant=grant)

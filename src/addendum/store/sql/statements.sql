@@ -9,7 +9,7 @@ ON CONFLICT DO NOTHING;
 SELECT run, name, created_at FROM runs WHERE run = :run;
 
 -- runs: Return the headers of all runs, oldest first.
-SELECT run, name, created_at FROM runs ORDER BY number;
+SELECT run, name, created_at FROM runs WHERE substr(run, 1, 1) <> '@' ORDER BY number;
 
 -- position: Return where a run's next entry goes and who may write it: the lease's token and the last entry's place.
 SELECT leases.token, entries.seq, entries.chain

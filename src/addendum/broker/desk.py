@@ -1,0 +1,211 @@
+"""The desk that every call passes before it is sent: is it within the grant, has it to be asked about, is there room.
+
+What it writes, it writes in one transaction: the attempts, and their holds in the accounts of the run's principal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from addendum.authority.accounts import Accounts, Hold, Later, Over
+from addendum.authority.approval import needed
+from addendum.authority.catalog import Capability, Catalog
+from addendum.authority.grant import Grant
+from addendum.broker.journal import Journal, stow
+from addendum.broker.principal import Ledger, settling
+from addendum.broker.schema import Schemas
+from addendum.canon import Digest
+from addendum.errors import JournalMoved, NotFound
+from addendum.kernel.calls import Call
+from addendum.kernel.decide import Execute
+from addendum.kernel.loop import Halt
+from addendum.ports import Clock
+from addendum.records.entries import Settled
+from addendum.records.stored import Entry, Stored
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call that waits for a person's word, by the seq of the question."""
+
+    seq: int
+
+
+@dataclass(slots=True)
+class Desk:
+    """`ledger` are the accounts of the grant's principal, None if it names none."""
+
+    journal: Journal
+    accounts: Accounts
+    clock: Clock
+    ledger: Ledger | None = None
+    schemas: Schemas = field(default_factory=Schemas)
+
+    @property
+    def grant(self) -> Grant:
+        """What the run may do."""
+        return self.accounts.grant
+
+    def bounded(self, capability: Capability) -> Capability:
+        """Return a capability within the grant's limits per call."""
+        return self.accounts.bounded(capability)
+
+    def outside(self, call: Call) -> Halt | None:
+        """Return the stop for a payload that the grant's narrowing leaves out."""
+        schema = self.grant.where.get(call.capability)
+        problem = self.schemas.problem(schema, call.payload) if schema and not call.refused else ""
+        if not problem:
+            return None
+        return Halt(
+            "denied",
+            f"The call {call.identity} of {call.capability} is outside the grant: {problem}.",
+            "Keep the payload within the grant's where, or give the run a wider grant.",
+            call,
+            {"where": problem},
+        )
+
+    # --- approval ----------------------------------------------------------------------------------------------
+
+    def ask(self, decision: Execute, capability: Capability, ahead: int) -> Execute | Asked | Halt:
+        """Return the decision if nobody has to be asked, or was and said yes; else the question. `ahead` calls of the
+        capability are on their way already."""
+        history, call = self.journal.history, decision.call
+        totals = history.totals.get(capability.name)
+        rule = needed(self.grant.approvals, capability, (totals.calls if totals else 0) + ahead)
+        if rule is None:
+            return decision
+        word = history.allowed.get((call.identity, call.capability, call.digest))
+        if word is not None:
+            return replace(decision, approval=word["ask"]) if word["approved"] else _declined(call, word)
+        for seq, body in history.asks.items():
+            if (body["identity"], body["capability"], body["digest"]) == (call.identity, call.capability, call.digest):
+                return Asked(seq)
+        blobs: dict[Digest, bytes] = {}
+        body = {
+            "identity": call.identity,
+            "capability": call.capability,
+            "digest": call.digest,
+            "payload": stow(call.data, call.payload, blobs).body(),
+            "rule": str(rule),
+            "most": capability.reserve,
+        }
+        before = history.last_asks.get(call.identity)
+        if before is not None and before["digest"] != call.digest:
+            body["instead"] = {"digest": before["digest"], "payload": before["payload"]}
+        (stored,) = [entry for entry in self.journal.append(Entry("ask", body), blobs=blobs) if entry.kind == "ask"]
+        return Asked(stored.seq)
+
+    def word(self, seq: int, decision: Execute) -> Execute | Halt | None:
+        """Return what a person said to a question, None as long as nobody did."""
+        call = decision.call
+        word = self.journal.history.allowed.get((call.identity, call.capability, call.digest))
+        if word is None or word["ask"] != seq:
+            return None
+        return replace(decision, approval=seq) if word["approved"] else _declined(call, word)
+
+    # --- room --------------------------------------------------------------------------------------------------
+
+    def news(self) -> None:
+        """See what others wrote: a revocation, another process's holds."""
+        if self.ledger is not None:
+            self.ledger.read()
+            self.accounts.revoked = self.ledger.revoked
+        self.journal.news()
+
+    def reserve(self, capability: Capability, call: Call) -> Hold | Over | Later:
+        """Take a hold for a call, or say which limit is in the way."""
+        return self.accounts.reserve(capability, len(call.data), call.payload, self.clock.now())
+
+    def write(
+        self, new: Sequence[Entry], blobs: Mapping[Digest, bytes], taken: Sequence[tuple[int, Hold]]
+    ) -> list[Stored]:
+        """Write attempts with their holds, by the attempts' numbers. Raises `JournalMoved`, with the holds given back,
+        when another process of the principal was first."""
+        if self.ledger is None:
+            stored = self.journal.append(*new, blobs=blobs)
+        else:
+            keys = [((self.journal.run, number), hold) for number, hold in taken]
+            beside = self.ledger.beside(keys, self.clock.now())
+            ended = settling(self.journal.run, self.journal.history, new)
+            if ended is not None and ended.run == beside.run:
+                beside = replace(beside, entries=[*ended.entries, *beside.entries])
+            try:
+                stored = self.journal.append(*new, blobs=blobs, beside=beside)
+            except JournalMoved:
+                self.ledger.lost(key for key, _ in keys)
+                for _, hold in taken:
+                    self.accounts.undo(hold)
+                self.ledger.read()
+                raise
+            self.ledger.read()
+        self.accounts.written()
+        return stored
+
+
+def _declined(call: Call, word: Mapping[str, Any]) -> Halt:
+    note = f" ({word['note']})" if word.get("note") else ""
+    return Halt(
+        "denied",
+        f"{word['by']} declined the call {call.identity} of {call.capability}{note}.",
+        "Change the script, or the grant; another payload is asked about anew.",
+        call,
+        {"ask": word["ask"], "by": word["by"]},
+    )
+
+
+def overrun(settled: Settled, capability: Capability | None) -> Entry | None:
+    """Return the entry that freezes a channel whose provider reported more than its declared maximum.
+
+    A capability that nobody gave a price, or a maximum of tokens, declares none.
+    """
+    found: dict[str, Any] = {}
+    if capability is None:
+        return None
+    if capability.reserve > 0 and settled.cost > capability.reserve:
+        found = {"meter": "cost_usd", "reported": settled.cost, "declared": capability.reserve}
+    elif capability.most_tokens is not None and settled.tokens > capability.most_tokens:
+        found = {"meter": "tokens", "reported": settled.tokens, "declared": capability.most_tokens}
+    if not found:
+        return None
+    return Entry("freeze", {"capability": capability.name, "attempt": settled.attempt, **found})
+
+
+def open_desk(journal: Journal, grant: Grant, catalog: Catalog, clock: Clock, *, write: bool = True) -> Desk:
+    """Open the accounts of a run, and those of its principal. Without `write`, a ledger that isn't there isn't made."""
+    from addendum.authority.grant import moment
+
+    ledger: Ledger | None = None
+    if grant.principal:
+        agents = frozenset(name for name, capability in catalog.items() if capability.agentic)
+        ledger = Ledger(journal.store, grant.principal, agents)
+        if write:
+            ledger.prepare(moment(clock.now()))
+        try:
+            ledger.read()
+        except NotFound:
+            pass
+    seen = targets_of(journal, grant)
+    accounts = Accounts.of(grant, journal.history, catalog, seen, ledger.book if ledger is not None else None)
+    accounts.revoked = ledger is not None and ledger.revoked
+    return Desk(journal, accounts, clock, ledger)
+
+
+def targets_of(journal: Journal, grant: Grant) -> dict[tuple[str, str], set[Digest]]:
+    """Return what the run's distinct meters have counted so far, from the payloads of its attempts."""
+    from addendum.authority.book import targets
+    from addendum.records import entries
+
+    found: dict[tuple[str, str], set[Digest]] = {}
+    if not any(limit.meter.startswith("distinct:") and not limit.principal for limit in grant.every):
+        return found
+    for stored in journal.store.entries(journal.run):
+        if stored.kind == "attempt":
+            name = stored.body["capability"]
+            for meter, value in targets(grant, name, journal.value(entries.ref(stored.body["payload"]))).items():
+                found.setdefault((name, meter), set()).add(value)
+    return found
+
+
+__all__ = ["Asked", "Desk", "open_desk", "overrun"]

@@ -1,0 +1,193 @@
+"""The accounts: reserved at the most, settled to what it was, and never above a limit."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from addendum.authority.accounts import Accounts, Hold, Later, Over
+from addendum.authority.catalog import Capability
+from addendum.authority.grant import from_json
+from addendum.authority.window import Window
+from addendum.canon import Json
+from addendum.records.history import History
+
+MAIL = Capability(
+    name="mail.send", effect="irreversible", price=10, most=20, max_result=100, most_tokens=7, agentic=True, timeout=5.0
+)
+PER_CALL = [{"meter": "seconds", "max": 5, "per": "call"}]
+
+
+def opened(capability: Capability = MAIL, **grant: Any) -> Accounts:
+    own = {"limits": [*grant.pop("own", []), *PER_CALL]}
+    found = from_json({"capabilities": {capability.name: own}, **grant})
+    return Accounts.of(found, History(), {capability.name: capability})
+
+
+def reserve(accounts: Accounts, *, size: int = 50, payload: Json = None, now: float = 0.0) -> Hold | Over | Later:
+    return accounts.reserve(MAIL, size, payload, now)
+
+
+@pytest.mark.parametrize(
+    ("meter", "each"),
+    [
+        ("calls", 1),
+        ("cost_usd", "0.00000002"),
+        ("tokens", 7),
+        ("bytes_out", 50),
+        ("bytes_in", 100),
+        ("seconds", 5),
+        ("agents", 1),
+        ("journal_bytes", 150),
+        ("journal_records", 2),
+    ],
+)
+def test_a_call_at_the_limit_goes_and_one_above_it_does_not(meter: str, each: int | str) -> None:
+    """On each meter: exactly what a call takes is room for one, and the second is told meter, used, held and asked."""
+    accounts = opened(own=[{"meter": meter, "max": each}])
+    assert isinstance(reserve(accounts), Hold)
+    found = reserve(accounts)
+    assert isinstance(found, Over)
+    assert found.limit.meter == meter
+    assert found.used + found.held == found.limit.most
+    assert found.asks == found.limit.most
+
+
+def test_distinct_targets_are_counted_and_not_calls() -> None:
+    """The same target again is free; another one is over; a missing pointer is a target too."""
+    accounts = opened(own=[{"meter": "distinct:/to", "max": 1}])
+    assert isinstance(reserve(accounts, payload={"to": "a"}), Hold)
+    assert isinstance(reserve(accounts, payload={"to": "a"}), Hold)
+    assert isinstance(reserve(accounts, payload={"to": "b"}), Over)
+    assert isinstance(reserve(accounts, payload={}), Over)
+
+
+def test_calls_at_the_same_time_wait_and_go_on() -> None:
+    """A call over in_flight waits for one to end; with room for none it is never sent."""
+    accounts = opened(own=[{"meter": "in_flight", "max": 1}])
+    first = reserve(accounts)
+    assert isinstance(first, Hold)
+    assert isinstance(reserve(accounts), Later)
+    accounts.settle(first)
+    assert isinstance(reserve(accounts), Hold)
+    assert isinstance(reserve(opened(own=[{"meter": "in_flight", "max": 0}])), Over)
+
+
+def test_a_grant_that_is_over_bars_every_call() -> None:
+    """At its end a grant gives nothing more, and says so."""
+    accounts = opened(expires="2027-01-01T00:00:00Z")
+    end = accounts.grant.expires
+    assert end is not None
+    assert isinstance(reserve(accounts, now=end - 1), Hold)
+    found = reserve(accounts, now=end)
+    assert isinstance(found, Over)
+    assert "ends at 2027-01-01" in found.sentence("here")
+
+
+def test_limits_per_call_bound_what_a_call_may_bring() -> None:
+    """A grant's limit per call on results and time tightens the capability itself, so that what is held is enough."""
+    bounded = opened(
+        own=[{"meter": "bytes_in", "max": 40, "per": "call"}, {"meter": "tokens", "max": 3, "per": "call"}]
+    ).bounded(MAIL)
+    assert (bounded.max_result, bounded.most_tokens, bounded.timeout) == (40, 3, 5.0)
+
+
+def test_a_limit_of_a_principal_without_its_book_bars() -> None:
+    """Nobody keeps the book: fail closed."""
+    accounts = opened(principal="p", limits=[{"meter": "calls", "max": 9, "scope": "principal"}])
+    assert isinstance(reserve(accounts), Over)
+
+
+# --- windows ----------------------------------------------------------------------------------------------------
+
+
+def test_a_window_waits_until_its_oldest_entry_is_over() -> None:
+    """The third call of two per minute waits for the first to be a minute old."""
+    accounts = opened(own=[{"meter": "calls", "max": 2, "per": "minute"}])
+    assert isinstance(reserve(accounts, now=0), Hold)
+    assert isinstance(reserve(accounts, now=10), Hold)
+    assert reserve(accounts, now=20) == Later(accounts.grant.over("mail.send")[0], 60)
+    assert isinstance(reserve(accounts, now=60), Hold)
+
+
+def test_a_clock_set_back_refills_nothing() -> None:
+    """After a day back, what was full is full; and it isn't full for longer than one more window."""
+    accounts = opened(own=[{"meter": "calls", "max": 1, "per": "minute"}])
+    assert isinstance(reserve(accounts, now=100_000), Hold)
+    later = reserve(accounts, now=100_000 - 86_400)
+    assert isinstance(later, Later)
+    assert later.at == 100_000 - 86_400 + 60
+
+
+@given(st.lists(st.tuples(st.floats(0, 20), st.integers(1, 5)), max_size=40), st.integers(5, 12))
+def test_a_window_is_never_above_its_limit(steps: list[tuple[float, int]], most: int) -> None:
+    """Against the plain definition: what was let through in any last ten seconds is at most the limit, and what was
+    held up would have been above it."""
+    window, let, now = Window(10.0), list[tuple[float, int]](), 0.0
+    for pause, amount in steps:
+        now += pause
+        inside = sum(a for at, a in let if at > now - 10.0)
+        later = window.room(amount, most, now)
+        assert (later is None) is (inside + amount <= most)
+        if later is None:
+            window.add(now, amount)
+            let.append((now, amount))
+
+
+def test_ten_thousand_entries_do_not_slow_a_window() -> None:
+    """The work for a call doesn't grow with what is in the window: steps over entries are counted, not time."""
+    window = Window(86_400.0)
+    for second in range(10_000):
+        window.add(float(second), 1)
+
+    steps = 0
+
+    class Counted(type(window.entries)):  # type: ignore[misc]
+        def __iter__(self) -> Any:
+            nonlocal steps
+            for entry in super().__iter__():
+                steps += 1
+                yield entry
+
+    window.entries = Counted(window.entries)
+    for second in range(10_000, 10_100):
+        assert window.room(1, 20_000, float(second)) is None
+        window.add(float(second), 1)
+    assert window.room(1, window.level, 10_100.0) is not None
+    assert steps < 10
+
+
+# --- conservation -----------------------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 2**32), st.integers(0, 6), st.integers(0, 120))
+def test_used_and_held_are_never_above_a_limit(seed: int, calls: int, cost: int) -> None:
+    """Whatever order reservations, settlements and losses come in, used and held stay within each limit."""
+    chance, accounts = (
+        random.Random(seed),
+        opened(own=[{"meter": "calls", "max": calls}], limits=[{"meter": "cost_usd", "max": f"{cost / 1e9:.9f}"}]),
+    )
+    under_way: list[Hold] = []
+    for _ in range(30):
+        if under_way and chance.random() < 0.5:
+            hold = under_way.pop(chance.randrange(len(under_way)))
+            totals = accounts.history.usage("mail.send")
+            if chance.random() < 0.7:
+                accounts.settle(hold)
+                totals.cost += chance.randint(0, 20)
+            else:
+                accounts.keep(hold)
+        else:
+            found = reserve(accounts)
+            if isinstance(found, Hold):
+                under_way.append(found)
+                accounts.written()
+                accounts.history.usage("mail.send").calls += 1
+        for limit in accounts.grant.every:
+            if limit.per == "run":
+                used, held = accounts.level(limit)
+                assert used + held <= limit.most

@@ -1,0 +1,179 @@
+"""A principal's accounts over runs, processes and crashes: exact, settled in the transaction that settles the run."""
+
+from __future__ import annotations
+
+import multiprocessing
+from pathlib import Path
+
+from addendum.authority.accounts import Accounts, Hold, Over
+from addendum.authority.catalog import Capability, Catalog
+from addendum.authority.grant import from_json
+from addendum.broker.desk import Desk, open_desk
+from addendum.broker.journal import Journal
+from addendum.broker.principal import Ledger
+from addendum.broker.reconcile import abandoned, answered, unresolved
+from addendum.errors import JournalMoved
+from addendum.kernel.calls import Call
+from addendum.ports import Clock, RunHeader, Store
+from addendum.records.entries import Attempt, Ref
+from addendum.records.stored import Entry
+from addendum.store.sqlite import SqliteStore
+from addendum.testing.clock import ManualClock
+from addendum.testing.memory_store import MemoryStore
+
+MAIL = Capability(name="mail.send", effect="irreversible", price=10, max_result=100)
+CATALOG = Catalog([MAIL])
+
+
+def desk(store: Store, run: str, clock: Clock | None = None, **limits: int) -> Desk:
+    """Open a run's accounts, with limits of the principal by meter."""
+    found = from_json(
+        {
+            "capabilities": {"mail.send": {}},
+            "principal": "team",
+            "limits": [{"meter": meter, "max": most, "scope": "principal"} for meter, most in limits.items()],
+        }
+    )
+    if not any(header.run == run for header in store.runs()):
+        store.create(RunHeader(run, "", "2026-01-01T00:00:00Z"))
+    journal = Journal(store, run)
+    journal.read()
+    return open_desk(journal, found, CATALOG, clock or ManualClock())
+
+
+def send(at: Desk) -> Hold | Over:
+    """Reserve for a call and write its attempt; when another process was first, look again."""
+    while True:
+        at.news()
+        call = Call(0, "orchestrate/mail.send#0", "mail.send", {}, b"{}", "d")
+        hold = at.reserve(MAIL, call)
+        if not isinstance(hold, Hold):
+            assert isinstance(hold, Over)
+            return hold
+        number = at.journal.history.attempted + 1
+        attempt = Attempt(
+            number=number,
+            identity=call.identity,
+            capability="mail.send",
+            effect="irreversible",
+            fingerprint="",
+            digest="d",
+            take=1,
+            key=str(number),
+            payload=Ref(2, {}),
+            revision=1,
+            drive=1,
+            hold=hold.cost,
+            at=at.clock.now(),
+            principal="team",
+        )
+        try:
+            at.write([Entry("attempt", attempt.body())], {}, [(number, hold)])
+        except JournalMoved:
+            continue
+        return hold
+
+
+def levels(accounts: Accounts) -> list[tuple[int | float, int | float]]:
+    return [accounts.level(limit) for limit in accounts.grant.limits]
+
+
+def test_a_limit_holds_over_the_runs_of_a_principal() -> None:
+    """What one run took is gone for the other, and the ledger is no run."""
+    store = MemoryStore()
+    first, second = desk(store, "one", calls=3), desk(store, "two", calls=3)
+    assert isinstance(send(first), Hold)
+    assert isinstance(send(second), Hold)
+    assert isinstance(send(first), Hold)
+    assert isinstance(send(second), Over)
+    assert [header.run for header in store.runs()] == ["one", "two"]
+
+
+def test_an_attempt_without_an_end_stays_held_until_somebody_says() -> None:
+    """A crash leaves its hold; a known result settles it to what it was, and abandoning gives it back."""
+    store = MemoryStore()
+    crashed = desk(store, "one", cost_usd=1)
+    send(crashed)
+    send(crashed)
+    later = desk(store, "two", cost_usd=1)
+    assert levels(later.accounts) == [(0, 20)]
+    known, lost = unresolved(crashed.journal.history)
+    entry, blobs = answered(known, {"id": 1}, "operator", cost=4)
+    crashed.journal.append(entry, blobs=blobs)
+    later.news()
+    assert levels(later.accounts) == [(4, 10)]
+    crashed.journal.append(*abandoned([lost], "operator", "it never arrived"))
+    later.news()
+    assert levels(later.accounts) == [(4, 0)]
+
+
+def test_a_process_that_looked_too_early_looks_again() -> None:
+    """Two processes see room for one call; the second to write finds the journal moved and is told of the limit."""
+    store = MemoryStore()
+    first, second = desk(store, "one", calls=1), desk(store, "two", calls=1)
+    second.news()
+    call = Call(0, "orchestrate/mail.send#0", "mail.send", {}, b"{}", "d")
+    seen = second.reserve(MAIL, call)
+    assert isinstance(seen, Hold)
+    send(first)
+    try:
+        second.write([Entry("note", {})], {}, [(1, seen)])
+        raise AssertionError("written")
+    except JournalMoved:
+        pass
+    assert second.journal.store.head("two") == (0, "")
+    assert isinstance(send(second), Over)
+
+
+def test_a_revoked_principal_sends_nothing_more() -> None:
+    """The next reservation of any run says so; restoring gives it back."""
+    store = MemoryStore()
+    one = desk(store, "one", calls=9)
+    send(one)
+    assert one.ledger is not None
+    store.append(one.ledger.name, [Entry("revoke", {"by": "operator"})])
+    found = send(one)
+    assert isinstance(found, Over)
+    assert found.limit.meter == "revoked"
+    store.append(one.ledger.name, [Entry("restore", {"by": "operator"})])
+    assert isinstance(send(one), Hold)
+
+
+def test_a_lifetime_ends_slow_and_low_use() -> None:
+    """One call an hour, each in a run of its own, stops at the lifetime's cap."""
+    store, clock, sent = MemoryStore(), ManualClock(), 0
+    for hour in range(30):
+        sent += isinstance(send(desk(store, f"run-{hour}", clock, calls=20)), Hold)
+        clock.advance(3600)
+    assert sent == 20
+
+
+def _race(path: str, index: int, ready: multiprocessing.synchronize.Event) -> None:
+    store = SqliteStore(Path(path))
+    mine = desk(store, f"run-{index}", calls=30, cost_usd=1)
+    ready.wait()
+    for _ in range(50):
+        if isinstance(send(mine), Over):
+            break
+    store.close()
+
+
+def test_eight_processes_grant_exactly_the_tighter_limit(tmp_path: Path) -> None:
+    """Eight processes race for 400 reservations on two meters: exactly as many as the tighter one are granted."""
+    path = tmp_path / "store.db"
+    store = SqliteStore(path)
+    desk(store, "seed", calls=30, cost_usd=1)
+    context = multiprocessing.get_context("fork")
+    ready = context.Event()
+    racers = [context.Process(target=_race, args=(str(path), index, ready)) for index in range(8)]
+    for racer in racers:
+        racer.start()
+    ready.set()
+    for racer in racers:
+        racer.join(60)
+        assert racer.exitcode == 0
+    ledger = Ledger(store, "team")
+    ledger.read()
+    assert ledger.totals["mail.send"].calls == 30
+    assert sum(1 for header in store.runs() for entry in store.entries(header.run) if entry.kind == "attempt") == 30
+    store.close()
