@@ -146,8 +146,10 @@ def _attempt(
         bench.confinement.profile()
     except SandboxMissing as error:
         raise refuse("sandbox.unavailable", "bubblewrap", str(error)) from None
-    number = begin(bench, admitted, slice_, "run", route.name, route.identity or bench.operator, ready.tree)
     flat = bench.repository.flat(ready.tree)
+    if not route.script:
+        _real_folders(flat, slice_)
+    number = begin(bench, admitted, slice_, "run", route.name, route.identity or bench.operator, ready.tree)
     if route.script:
         text = admitted.scripts[slice_.script] if script is None else script
         left = _of_script(scripted.run(bench, admitted, slice_, flat, text), flat)
@@ -209,15 +211,31 @@ def brief(admitted: Admitted, slice_: Slice) -> dict[str, Json]:
     }
 
 
-def _writable(place: Path, slice_: Slice) -> list[str]:
-    """Make the folders of a slice's grants, and return them, outermost ones only."""
+def _folders(slice_: Slice) -> list[str]:
+    """Return the folders of a slice's grants, outermost ones only; "" is the whole workspace."""
     folders: set[str] = set()
     for patterns in slice_.scope.edits.values():
         for pattern in patterns:
             names = pattern.split("/")[:-1]
             fixed = names[: next((index for index, name in enumerate(names) if "*" in name), len(names))]
             folders.add("/".join(fixed))
-    found = sorted(each for each in folders if not any(_inside(each, other) for other in folders))
+    return sorted(each for each in folders if not any(_inside(each, other) for other in folders))
+
+
+def _real_folders(flat: Flat, slice_: Slice) -> None:
+    """Raise `Refused` if a granted folder goes through a link of the tree: mounting it would lead out of here."""
+    for folder in _folders(slice_):
+        names = folder.encode("utf-8").split(b"/")
+        for end in range(1, len(names) + 1):
+            item = flat.get(b"/".join(names[:end]))
+            if item is not None:
+                where = b"/".join(names[:end]).decode("utf-8", "replace")
+                raise refuse("file.symlink", where, f"The granted folder {where} is a {item.kind} in the tree.")
+
+
+def _writable(place: Path, slice_: Slice) -> list[str]:
+    """Make the folders of a slice's grants, and return them."""
+    found = _folders(slice_)
     for name in found:
         os.makedirs(place / name, exist_ok=True)
     return found

@@ -24,7 +24,8 @@ class Report:
     @property
     def exit_code(self) -> int:
         """Return 0 when everything that was expected has a verdict, else 4."""
-        return 4 if self.value["runs"]["missing"] or self.value["interrupted"] else 0
+        incomplete = ("interrupted", "not_run")
+        return 4 if self.value["runs"]["missing"] or any(self.value[name] for name in incomplete) else 0
 
 
 def report(admitted: Admitted) -> Report:
@@ -41,6 +42,7 @@ def report(admitted: Admitted) -> Report:
         "attempts": [_attempt(each) for each in attempts],
         "outcomes": dict(Counter(each.outcome or "interrupted" for each in attempts)),
         "interrupted": sum(1 for each in attempts if not each.outcome),
+        "not_run": [each.name for each in contract.slices if not any(a.slice == each.name for a in attempts)],
         "accepted_unaided": len({each.slice for each in accepted if each.how == "run" and each.route != "people"}),
         "corrected": len({each.slice for each in accepted if each.how == "correction"}),
         "corrections": sum(1 for each in attempts if each.how == "correction"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import threading
 from pathlib import Path
@@ -16,10 +17,14 @@ from addendum.sandbox import confine
 from addendum.sandbox.commands import BwrapConfinement
 from addendum.work.bench import Bench
 from addendum.work.codes import Refused
+from addendum.work.objects import Item, blob_id
 
 pytestmark = pytest.mark.slow
 
 CANARY = "canary-91c2e7"
+JUDGE = """if [ -f /candidate/good ]; then echo '{"checks": {"NAME": true}}'; exit 0; fi
+echo '{"checks": {"NAME": false}}'; exit 1
+"""
 
 
 def said(shop: Workshop, command: str) -> str:
@@ -127,6 +132,30 @@ def test_h24_nothing_of_the_confinement_is_left_in_the_workspace(shop: Workshop)
     (verdict,) = shop.work(run)
     base = set(shop.load(run).base)
     assert set(shop.bench.repository.flat(verdict.tree)) == base | {ARTICLE.encode()}
+
+
+@pytest.mark.parametrize("target", ["/tmp", "../elsewhere", "."])
+def test_h1_a_granted_folder_that_is_a_link_is_never_mounted(shop: Workshop, target: str) -> None:
+    """A link of the base in a granted folder's place would make a folder of the host writable: nothing is started."""
+    repository = shop.bench.repository
+    tree = repository.tree_of(shop.base)
+    assert tree is not None
+    flat = {path: item for path, item in repository.flat(tree).items() if not path.startswith(b"content/")}
+    flat[b"content/posts"] = Item(0o120000, blob_id(target.encode()))
+    shop.base = repository.commit(repository.write(flat, [target.encode()]), [], "linked", 0)
+    shop.write("policy/good/content/posts2/x", "x")
+    for name in ("good", "published"):
+        shutil.rmtree(shop.root / f"policy/{name}")
+        shop.write(f"policy/{name}/{name}", "x")
+    shop.write("policy/article.sh", JUDGE.replace("NAME", "there"))
+    shop.write(
+        "policy/draft.sh", JUDGE.replace("-f /candidate/good", "! -f /candidate/published").replace("NAME", "draft")
+    )
+    run = shop.run()
+    with pytest.raises(Refused) as error:
+        shop.work(run)
+    assert error.value.findings[0].code == "file.symlink"
+    assert not shop.load(run).journal.state.attempts
 
 
 @pytest.mark.parametrize(

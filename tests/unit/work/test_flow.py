@@ -103,6 +103,14 @@ def test_a25_an_executable_is_pinned_by_its_bytes(shop: Workshop, tmp_path: Path
     assert error.value.findings[0].subject == f"/executables/{tool}/sha256"
 
 
+def test_a13_a_tool_that_is_not_installed_does_not_exist(shop: Workshop, tmp_path: Path) -> None:
+    """A plan that needs a tool whose program isn't here is refused, and nothing stands in for it."""
+    shop.policy += f'[capability."lint.run"]\nversion = "1"\nexecutable = "{tmp_path}/nowhere"\n'
+    shop.run()
+    shop.plan = shop.plan.replace("workspace.edit@1", "lint.run@1")
+    assert shop.refused() == {"capability.missing"}
+
+
 # --- admission has no effect --------------------------------------------------------------------------------------
 
 
@@ -323,6 +331,15 @@ def test_a28_a_missing_run_is_reported_and_stays_in_the_count(shop: Workshop) ->
     assert found.exit_code == 4
     assert [(f["code"], f["subject"]) for f in found.value["findings"]] == [("validator.missing", "draft")]
     assert found.value["attempts"][0]["gates"][0]["missing"] == ["draft"]
+
+
+def test_a28_a_slice_that_was_never_run_is_reported(shop: Workshop) -> None:
+    """A report on a contract of which a slice has no attempt says so, and isn't green."""
+    shop.plan += REVIEW
+    run = shop.run()
+    shop.present(run, {ARTICLE: DRAFT})
+    found = report.report(shop.load(run))
+    assert (found.value["not_run"], found.exit_code) == (["B"], 4)
 
 
 def test_a28_a_gate_that_was_interrupted_is_reported(shop: Workshop) -> None:
