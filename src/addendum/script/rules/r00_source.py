@@ -17,18 +17,15 @@ several statements with names.
 from __future__ import annotations
 
 import ast
-import re
 import sys
 from collections.abc import Iterator
 
 from addendum.script.report import Violation
+from addendum.script.rules.fstrings import reads
 from addendum.script.rules.subject import Subject
 
 ID = "R00"
 TITLE = "The source parses and is within its limits"
-
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
-_STRING = re.compile(r"""[A-Za-z]*('''|\"\"\"|'|")""")
 
 
 def check(subject: Subject) -> Iterator[Violation]:
@@ -50,32 +47,17 @@ def check(subject: Subject) -> Iterator[Violation]:
     if sys.version_info >= (3, 12):
         # Only here can an f-string stand that Python 3.11 doesn't read; there the parser has refused it.
         for joined in subject.nodes(ast.JoinedStr):
-            yield from _new_syntax(subject, joined)
-
-
-def _new_syntax(subject: Subject, node: ast.JoinedStr) -> Iterator[Violation]:
-    """An f-string that only Python 3.12 and later read (PEP 701): its own quotes, a backslash or a comment inside."""
-    outer = _STRING.match(_raw(subject, node))
-    if outer is None:
-        return
-    quote = outer[1]
-    for part in node.values:
-        if not isinstance(part, ast.FormattedValue):
-            continue
-        inner = _raw(subject, part.value)
-        if quote in inner or "\\" in inner or "#" in _QUOTED.sub("", inner) or (len(quote) == 1 and "\n" in inner):
-            yield subject.violation(
-                ID,
-                part.value,
-                "{} stands in an f-string in a way that Python 3.11 can't read.",
-                "Compute the value before the f-string, or use other quotes inside it.",
-                at=node,
-            )
-            return
+            if not isinstance(subject.scope.parent[joined], ast.FormattedValue) and not reads(_raw(subject, joined)):
+                yield subject.violation(
+                    ID,
+                    joined,
+                    "{} is written in a way that Python 3.11 can't read.",
+                    "Compute the value before the f-string, or use other quotes inside it.",
+                )
 
 
 def _raw(subject: Subject, node: ast.expr) -> str:
-    """The source of a node with its line ends. Positions inside an f-string are only right from 3.12 on."""
+    """The source of a node with its line ends."""
     end = node.end_lineno or node.lineno
     lines = [line.encode() for line in subject.source.lines[node.lineno - 1 : end]]
     lines[-1] = lines[-1][: node.end_col_offset]

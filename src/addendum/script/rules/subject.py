@@ -46,15 +46,30 @@ class Subject:
             encoded[0] = encoded[0][node.col_offset :]  # type: ignore[attr-defined]
             encoded[-1] = encoded[-1][: node.end_col_offset]  # type: ignore[attr-defined]
             piece = b" ".join(part.strip() for part in encoded[:4])
-        found = " ".join(piece.decode("utf-8", "replace").split())
-        return found if len(found) <= SHOWN else found[: SHOWN - 1] + "…"
+        return _short(piece.decode("utf-8", "replace"))
+
+    def _f_string(self, node: ast.AST) -> ast.JoinedStr | None:
+        """The outermost f-string around a node."""
+        found = None
+        above = self.scope.parent.get(node)
+        while above is not None and not isinstance(above, ast.stmt):
+            if isinstance(above, ast.JoinedStr):
+                found = above
+            above = self.scope.parent.get(above)
+        return found
 
     def violation(
         self, rule: str, node: ast.AST, message: str, fix: str, severity: Severity = "error", at: ast.AST | None = None
     ) -> Violation:
         """A violation at a node. `{}` in the message stands for the node's source, in backquotes."""
-        shown = self.text(node)
         place: Any = at if at is not None else node
+        shown = self.text(node)
+        around = self._f_string(place)
+        if around is not None:
+            # Positions inside an f-string are only right from Python 3.12 on, so all versions show the whole.
+            place = around
+        if self._f_string(node) is not None:
+            shown = _short(ast.unparse(node))
         line = getattr(place, "lineno", 1)
         column = getattr(place, "col_offset", 0)
         if 0 < line <= len(self.source.lines):
@@ -68,3 +83,8 @@ class Subject:
             severity=severity,
             expression=shown,
         )
+
+
+def _short(text: str) -> str:
+    found = " ".join(text.split())
+    return found if len(found) <= SHOWN else found[: SHOWN - 1] + "…"
