@@ -146,20 +146,21 @@ def first(folder: Path) -> dict[str, Any]:
     return {"first": seen[0], "memory": resident()}
 
 
-def replay(folder: Path, shape: str, counts: list[int], times: int) -> dict[str, Any]:
-    """Measure replays of long journals, in turns, until their next call. `counts` grow."""
+def journal(folder: Path, shape: str, count: int, runs: int) -> dict[str, Any]:
+    """Write long journals, for others to replay."""
+    bench = Bench(folder)
+    for number in range(runs):
+        bench.last, bench.stop = 0, threading.Event()
+        journals.write(bench.app, bench.store, shape, count, f"{shape}-{number}", bench.stop)
+    return {}
+
+
+def replay(folder: Path, shape: str, runs: int) -> dict[str, Any]:
+    """Measure replays of long journals, until their next call."""
     bench = Bench(folder)
     bench.warm()
-    seconds: dict[int, list[float]] = {count: [] for count in counts}
-    peak: dict[int, float] = {}
-    for number in range(times):
-        for count in counts:
-            run = f"{shape}-{count}-{number}"
-            bench.last, bench.stop = 0, threading.Event()
-            journals.write(bench.app, bench.store, shape, count, run, bench.stop)
-            seconds[count].append(bench.to_next_call(run, -1))
-            peak.setdefault(count, resident(peak=True))
-    return {"seconds": seconds, "peak": peak}
+    seconds = [bench.to_next_call(f"{shape}-{number}", -1) for number in range(runs)]
+    return {"seconds": seconds, "memory": resident(peak=True)}
 
 
 def large(folder: Path, count: int, times: int) -> dict[str, Any]:
@@ -186,6 +187,7 @@ JOBS = {
     "crash": crash,
     "recover": recover,
     "first": first,
+    "journal": journal,
     "replay": replay,
     "large": large,
 }

@@ -31,6 +31,9 @@ SCRATCH = HERE.parent / "build" / "bench"
 SIDES = {"addendum": HERE / "addendum_side.py", "dbos": HERE / "dbos_side.py"}
 LONGEST = 300.0
 """Seconds that one process may take."""
+ENOUGH = (60.0, 130.0)
+"""Seconds after which no further round is begun, and no further repetition of the long ones, unless all are asked for:
+on a slow disk or a busy machine fewer have to do."""
 
 
 @dataclass(slots=True)
@@ -39,10 +42,16 @@ class Bench:
 
     pythons: dict[str, str]
     scratch: Path
+    full: bool = False
+    started: float = field(default_factory=time.monotonic)
     found: dict[str, list[float]] = field(default_factory=dict)
 
     def note(self, name: str, values: Sequence[float]) -> None:
         self.found.setdefault(name, []).extend(values)
+
+    def enough(self, seconds: float) -> bool:
+        """Whether it has taken long enough for what comes next to be left out."""
+        return not self.full and time.monotonic() - self.started > seconds
 
     @contextmanager
     def folder(self) -> Iterator[Path]:
@@ -101,24 +110,22 @@ def one_round(bench: Bench, sides: Sequence[str]) -> None:
             bench.note(f"{side} memory 1", [found["memory"]])
 
 
-def long_ones(bench: Bench, *, full: bool) -> None:
+def long_ones(bench: Bench) -> None:
     """Measure what only this side is asked: many branches, long journals, large results."""
-    times = 3 if full else 1
     with bench.folder() as folder:
         bench.note("branches", bench.job("addendum", folder, "wide", width=1000, times=3)["seconds"])
-    shapes = {"loop": [1000, 10_000, 100_000], "batches": [1000, 10_000, *([100_000] if full else [])]}
-    for shape, counts in shapes.items():
-        for number in range(times):
-            with bench.folder() as folder:
-                found = bench.job("addendum", folder, "replay", shape=shape, counts=counts, times=1)
-                for count in counts:
-                    bench.note(f"{shape} {count}", [value / count for value in found["seconds"][str(count)]])
-                    bench.note(f"{shape} {count} memory", [found["peak"][str(count)]])
-            if number == 0:
-                for _ in range(4):
-                    with bench.folder() as folder:
-                        few = bench.job("addendum", folder, "replay", shape=shape, counts=[1000], times=1)
-                        bench.note(f"{shape} 1000", [value / 1000 for value in few["seconds"]["1000"]])
+    shapes = {"loop": (1000, 10_000, 100_000), "batches": (1000, 10_000, *([100_000] if bench.full else []))}
+    for number in range(3):
+        if number and bench.enough(ENOUGH[1]):
+            break
+        for shape, counts in shapes.items():
+            for count in counts[: None if bench.full or number == 0 else 2]:
+                runs = max(1, 3000 // count)
+                with bench.folder() as folder:
+                    bench.job("addendum", folder, "journal", shape=shape, count=count, runs=runs)
+                    found = bench.job("addendum", folder, "replay", shape=shape, runs=runs)
+                bench.note(f"{shape} {count}", [seconds / count for seconds in found["seconds"]])
+                bench.note(f"{shape} {count} memory", [found["memory"]])
     with bench.folder() as folder:
         found = bench.job("addendum", folder, "large", count=100, times=3)
         for name in ("with", "without", "large"):
@@ -217,7 +224,7 @@ def main() -> None:
 
     # Not resolved: an environment's Python is a link, and its place says which environment.
     peer = os.path.abspath(asked.peer) if asked.peer else ""
-    bench = Bench({"addendum": sys.executable, "dbos": peer}, asked.scratch.resolve())
+    bench = Bench({"addendum": sys.executable, "dbos": peer}, asked.scratch.resolve(), asked.full)
     remarks = ["Median [least to most]."]
     bench.scratch.mkdir(parents=True, exist_ok=True)
     version = peer_version(peer)
@@ -229,9 +236,13 @@ def main() -> None:
         remarks.append("DBOS isn't installed here, so that only the floor is compared.")
     facts = machine.describe()
     for number in range(asked.rounds or (7 if asked.full else 3)):
+        if number and not asked.rounds and bench.enough(ENOUGH[0]):
+            break
         say(f"round {number + 1}")
         one_round(bench, sides if number % 2 == 0 else sides[::-1])
-    long_ones(bench, full=asked.full)
+        rounds = number + 1
+    long_ones(bench)
+    remarks.append(f"Rounds: {rounds}.")
     facts["load after"] = machine.describe()["load"]
     text = page(table(bench), facts, remarks)
     print(text)
