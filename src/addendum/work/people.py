@@ -127,16 +127,16 @@ def _stale(promotion: bool, about: Mapping[str, Any], subject: Mapping[str, Json
 
 
 def _makers(admitted: Admitted, tree: str, runner: str) -> set[str]:
-    """Return the keys of whoever made the contract's candidates: the runner, executors, and who corrected."""
+    """Return the keys of whoever made what is in a tree: the runner, and for the attempts that the slices stand on now,
+    and those that left this tree, the executor's identity or who corrected."""
+    state = admitted.journal.state
+    standing = {gate.attempt for each in admitted.contract.slices if (gate := state.current(each.name)) is not None}
     makers = {runner}
-    for attempt in admitted.journal.state.attempts.values():
-        names = [attempt.actor]
+    for attempt in state.attempts.values():
+        if attempt.number not in standing and attempt.tree != tree:
+            continue
         route = admitted.policy.routes.get(attempt.route)
-        if route is not None:
-            names.append(route.identity)
-        makers.update(
-            admitted.policy.keys[name.removeprefix("key:")]
-            for name in names
-            if name.startswith("key:") and name.removeprefix("key:") in admitted.policy.keys
-        )
+        for name in (attempt.actor, route.identity if route is not None else ""):
+            if name.startswith("key:") and name.removeprefix("key:") in admitted.policy.keys:
+                makers.add(admitted.policy.keys[name.removeprefix("key:")])
     return makers
