@@ -282,10 +282,18 @@ def _comes_back(machine: Machine, closure: Closure, signature: tuple[V, ...], ac
 def _unbounded_recursion(machine: Machine, closure: Closure, node: ast.Call, st: State, before: Cost) -> None:
     """A function came back to itself: if that costs a call, it may cost it any number of times."""
     own = {key: count - before.get(key, 0) for key, count in st.cost.items() if count > before.get(key, 0)}
-    if reaches(own):
+    if reaches(own) or _has_call(machine, closure):
         where = _recursive_call(machine, closure) or node
         machine.problem("recursion", where, "recursion")
         st.cost = plus(st.cost, dict.fromkeys(own, INF))
+
+
+def _has_call(machine: Machine, closure: Closure) -> bool:
+    """Whether a ctx call stands in a function's own body."""
+    return any(
+        isinstance(part, ast.Call) and machine.scope.ctx_call(part) is not None and machine.scope.counted(part)
+        for part in ast.walk(closure.node)
+    )
 
 
 def _recursive_call(machine: Machine, closure: Closure) -> ast.Call | None:

@@ -15,10 +15,6 @@ from addendum.script.rules.subject import Subject
 from addendum.script.scope import COUNTED, Function, Names
 
 KEEPERS = frozenset({"append", "extend", "insert", "add", "setdefault", "update"})
-COLLECTORS = frozenset(
-    {"list", "tuple", "dict", "zip", "enumerate", "reversed", "sorted", "map", "filter", "isinstance"}
-)
-
 AWAIT = "Write `await` in front of it."
 
 
@@ -34,6 +30,7 @@ class _Finder:
     def __init__(self, subject: Subject) -> None:
         self.subject = subject
         self.scope = subject.scope
+        self._open: set[tuple[Names, str]] = set()
         self._returns: dict[ast.AST, bool] = {}
         self._loads: dict[tuple[Names, str], list[ast.Name]] | None = None
 
@@ -120,7 +117,12 @@ class _Finder:
         while isinstance(above, ast.Dict | ast.List):
             above = self.scope.parent[above]
         method = self.scope.ctx_call(above)
-        return "{} is in a payload without being awaited." if method is not None and method.method == "run" else None
+        if method is not None and method.method == "run":
+            return "{} is in a payload without being awaited."
+        owner = self.scope.enclosing(node)
+        if isinstance(above, ast.Return) and owner is not None and owner.is_async:
+            return "{} is returned without being awaited."
+        return None
 
     def _wrong_argument(self, call: ast.Call) -> str | None:
         method = self.scope.ctx_call(call)
@@ -131,7 +133,7 @@ class _Finder:
         if isinstance(call.func, ast.Attribute):
             return None if call.func.attr in KEEPERS else "{} is used without being awaited."
         if isinstance(call.func, ast.Name) and self.scope.bindings(call.func) is None:
-            return None if call.func.id in COLLECTORS else "{} is used without being awaited."
+            return "{} is used without being awaited."
         return None
 
     def _wrong_variable(self, target: ast.Name) -> str | None:
@@ -149,12 +151,18 @@ class _Finder:
         loads = self._loads.get((home, target.id), [])
         if not loads:
             return "{} is never awaited, so it never runs."
-        if len(home.bindings[target.id]) == 1 and all(self._wrong_load(name) for name in loads):
-            return "{} is used through `" + target.id + "` without being awaited."
-        return None
+        if (home, target.id) in self._open:
+            return None
+        self._open.add((home, target.id))
+        uses = [self._use(name) for name in loads]
+        self._open.discard((home, target.id))
+        if True in uses or False not in uses:
+            return None
+        return "{} is used through `" + target.id + "` without being awaited."
 
-    def _wrong_load(self, name: ast.Name) -> bool:
+    def _use(self, name: ast.Name) -> bool | None:
+        """Whether a use of a variable leads its coroutine to an `await`: yes, no, or it doesn't matter (None)."""
         parent = self.scope.parent[name]
-        return isinstance(
-            parent, ast.Subscript | ast.Attribute | ast.Compare | ast.FormattedValue | ast.BinOp | ast.Expr | ast.If
-        )
+        if isinstance(parent, ast.Compare | ast.If | ast.While | ast.UnaryOp | ast.Dict):
+            return None if not isinstance(parent, ast.Dict) or self._wrong_payload(parent) is None else False
+        return self._wrong(name) is None
