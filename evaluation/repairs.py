@@ -20,7 +20,7 @@ from addendum.authority.grant import everything
 from addendum.clock import SystemClock
 from addendum.errors import CapabilityError
 from addendum.ports import Reply, Request, Sandbox
-from addendum.providers.demo import CATALOG, DemoProvider
+from addendum.testing.demo import CATALOG, DemoProvider
 from addendum.runs.context import Context
 from addendum.runs.operate import approve
 from addendum.runs.result import StepResult

@@ -15,7 +15,6 @@ from addendum.clock import SystemClock
 from addendum.config import Settings
 from addendum.errors import ConfigError
 from addendum.ports import Provider, Sandbox, Store
-from addendum.providers import demo
 from addendum.providers.local import LocalProvider
 from addendum.records.history import fold
 from addendum.rehearse.runner import Played, Player
@@ -23,6 +22,7 @@ from addendum.rehearse.scenario import Scenario
 from addendum.runs.context import Context
 from addendum.sandbox.embedded import EmbeddedSandbox
 from addendum.store.sqlite import SqliteStore
+from addendum.testing import demo
 
 if TYPE_CHECKING:
     from addendum.ports import Confinement
@@ -88,15 +88,19 @@ def verify_sandbox(name: str, folder: Path, settings: Settings | None = None) ->
 
     `folder` is private and empty. Raises `ConfigError` and `SandboxMissing`.
     """
+    from addendum.runs import acceptance
     from addendum.sandbox.acceptance import Subject, verify
     from addendum.sandbox.checks import ALL
+    from addendum.testing.memory_store import MemoryStore
 
     sandbox = open_sandbox(name, settings)
     try:
         found = verify(cast("Subject", sandbox), ALL, folder)
+        runs = acceptance.verify(sandbox, MemoryStore(), SystemClock())
     finally:
         sandbox.close()
-    return [{"check": f.check, "tried": f.tried, "verdict": f.verdict, "detail": f.detail} for f in found]
+    own = [{"check": f.check, "tried": f.tried, "verdict": f.verdict, "detail": f.detail} for f in found]
+    return own + runs
 
 
 def open_provider(name: str) -> tuple[Provider, Catalog]:
@@ -125,6 +129,13 @@ def open_provider(name: str) -> tuple[Provider, Catalog]:
         ) from None
 
 
+def told(catalog: Catalog, settings: Settings) -> Catalog:
+    """Return a provider's catalog with what the settings' file says in its place. Raises `ConfigError`."""
+    from addendum.authority import catalogfile
+
+    return catalogfile.merged(catalog, catalogfile.read(Path(settings.catalog))) if settings.catalog else catalog
+
+
 def open_local(rest: Provider | None = None) -> LocalProvider:
     """Open a provider of registered functions; what none of them takes goes to `rest`."""
     return LocalProvider(rest=rest)
@@ -140,6 +151,7 @@ def open_context(
     """Put the parts together as the settings say."""
     if provider is None or catalog is None:
         provider, catalog = open_provider(settings.provider)
+    catalog = told(catalog, settings)
     context = Context(
         store=open_store(settings.store),
         sandbox=open_sandbox(settings.sandbox, settings),

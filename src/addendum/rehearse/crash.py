@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from addendum.ports import Request
-from addendum.providers.demo import DemoProvider
 from addendum.rehearse.scenario import Crash
+from addendum.testing.demo import DemoProvider
 
 
 @dataclass(slots=True)

@@ -12,7 +12,6 @@ from typing import Any
 from addendum.authority.grant import Grant, everything, from_json, widened
 from addendum.errors import AddendumError
 from addendum.kernel.policy import Allowances, Policy
-from addendum.providers.demo import CATALOG, DemoProvider, Fault
 from addendum.rehearse.compare import Mismatch, compare
 from addendum.rehearse.scenario import Scenario, Step
 from addendum.runs.context import Context
@@ -21,6 +20,7 @@ from addendum.runs.query import certified
 from addendum.runs.result import StepResult
 from addendum.runs.revise import UNCHANGED, plan, planned, revise
 from addendum.runs.start import driving, resume, start
+from addendum.testing.demo import CATALOG, DemoProvider, Fault
 
 RUN = "scenario"
 
@@ -151,9 +151,8 @@ class Player:
     def _act(self, context: Context, step: Step) -> dict[str, Any]:
         match step.action:
             case "reconcile":
-                reconcile(
-                    context, RUN, result=step.value.get("result", UNKNOWN), abandon="abandon" in step.value, reason="rehearsal"
-                )
+                known = step.value.get("result", UNKNOWN)
+                reconcile(context, RUN, result=known, abandon="abandon" in step.value, reason="rehearsal")
                 return self._standing(context)
             case "approve":
                 approve(context, RUN, approved=step.value)

@@ -10,9 +10,9 @@
 
 from __future__ import annotations
 
-from addendum.providers.demo import CATALOG as DEMO_CATALOG
-from addendum.providers.demo import DemoProvider, Fault
 from addendum.testing.clock import ManualClock
+from addendum.testing.demo import CATALOG as DEMO_CATALOG
+from addendum.testing.demo import DemoProvider, Fault
 from addendum.testing.memory_store import MemoryStore
 from addendum.testing.scripted import ScriptedProvider
 

@@ -12,7 +12,7 @@ from tests.workshop import PLAN, POLICY, REVIEW, SPEC, Workshop
 
 from addendum.authority.catalog import Catalog
 from addendum.canon import sha256
-from addendum.providers.demo import CATALOG
+from addendum.testing.demo import CATALOG
 from addendum.work import admit, wire
 from addendum.work.admit import Colour, Proposal, Question
 from addendum.work.contract import Base, Contract, read

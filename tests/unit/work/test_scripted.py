@@ -6,7 +6,7 @@ import pytest
 from tests.workshop import ARTICLE, Workshop, codes
 
 from addendum.authority.grant import Limit, Meter
-from addendum.providers import demo
+from addendum.testing import demo
 from addendum.runs.result import StepResult
 from addendum.work import report
 from addendum.work.scripted import came_out
