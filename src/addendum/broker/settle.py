@@ -134,7 +134,8 @@ class Settler:
 
     def _gate(self, decision: Execute, capability: Capability) -> Halt | None:
         """Queue a call, or let it wait for a person whom a rule of the grant asks for."""
-        ahead = sum(1 for _, other, _ in self.flights.queue if other.name == capability.name)
+        asking = self.desk.grant.approvals
+        ahead = sum(1 for _, other, _ in self.flights.queue if other.name == capability.name) if asking else 0
         found = self.desk.ask(decision, capability, ahead)
         match found:
             case Halt():
