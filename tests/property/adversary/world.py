@@ -370,7 +370,8 @@ class World:
 
     def reconcile(self, *, abandon: bool, result: Any = None) -> None:
         """Close what is unresolved."""
-        reconcile(self.context, RUN, abandon=abandon, result=result, reason="a test")
+        known: dict[str, Any] = {} if abandon else {"result": result}
+        reconcile(self.context, RUN, abandon=abandon, reason="a test", **known)
 
     def set_grant(self, grant: Grant) -> None:
         """Give the run another grant."""
