@@ -9,8 +9,8 @@ from addendum.authority.catalog import Catalog
 from addendum.authority.envelope import Excess, excesses
 from addendum.authority.grant import Grant
 from addendum.authority.objections import Objection, objections
-from addendum.script.checker import check
-from addendum.script.program import Program, compile_program
+from addendum.script.checker import examine
+from addendum.script.program import Program
 from addendum.script.report import Report
 
 
@@ -64,11 +64,11 @@ class Admission:
 def admit(source: str, catalog: Catalog, grant: Grant) -> Admission:
     """Check a source against the rules and a grant. Never runs it."""
     granted = frozenset(name for name in grant.capabilities if name in catalog)
-    report = check(source, granted=granted)
-    if not report.ok:
+    report, program = examine(source, granted=granted)
+    if program is None:
         return Admission(report, (), None)
     against = tuple(objections(grant, catalog))
     found = excesses(report.facts.worst_case, catalog, grant)
     if found or against:
         return Admission(report, found, None, against)
-    return Admission(report, (), compile_program(source))
+    return Admission(report, (), program)

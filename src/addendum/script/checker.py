@@ -14,6 +14,7 @@ import ast
 from addendum.script.bounds import Bounds
 from addendum.script.bounds import analyse as bound
 from addendum.script.facts import gather
+from addendum.script.program import Program, build
 from addendum.script.report import Facts, Report, Violation
 from addendum.script.rules import RULES
 from addendum.script.rules.subject import Subject
@@ -29,14 +30,29 @@ def check(text: str, *, granted: frozenset[str] | None = None, limits: Limits = 
 
     `granted` are the capabilities of a grant for R08, None to skip it. For R09 see `rules.r09_worst_case.compare`.
     """
+    return _examine(text, granted, limits)[0]
+
+
+def examine(
+    text: str, *, granted: frozenset[str] | None = None, limits: Limits = DEFAULT_LIMITS
+) -> tuple[Report, Program | None]:
+    """Check a source text as `check` does, and return its program too if it may run: analysed once for both."""
+    report, scope, bounds = _examine(text, granted, limits)
+    if not report.ok or scope is None or bounds is None:
+        return report, None
+    return report, build(text, scope, bounds)
+
+
+def _examine(text: str, granted: frozenset[str] | None, limits: Limits) -> tuple[Report, Scope | None, Bounds | None]:
     source = parse(text, limits)
     if isinstance(source, Violation):
-        return Report((source,), Facts(), revision_of(text))
+        return Report((source,), Facts(), revision_of(text)), None, None
     scope = analyse(source.tree)
     if scope.depth > limits.max_depth:
         subject = Subject(source, scope, Bounds(), limits)
-        return Report(tuple(RULES["R00"].check(subject))[:1], Facts(), source.revision)
-    return report(source, scope, bound(scope, limits.max_steps, limits.max_bound), granted, limits)
+        return Report(tuple(RULES["R00"].check(subject))[:1], Facts(), source.revision), None, None
+    bounds = bound(scope, limits.max_steps, limits.max_bound)
+    return report(source, scope, bounds, granted, limits), scope, bounds
 
 
 def report(
