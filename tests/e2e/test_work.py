@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from tests.e2e.conftest import Cli
+from tests.e2e.conftest import COMMAND, Cli
 from tests.sandboxes import need
 from tests.workshop import git
 
@@ -119,6 +120,26 @@ def test_from_a_plan_to_a_promotion(site: Cli) -> None:
     assert (verified.code, verified.out.strip()) == (0, "integrity: ok")
     assert not {"approved", "safe"} & set(verified.out.split())
     git("-C", str(site.folder / "site.git"), "fsck", "--strict")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a confinement within a confinement needs root")
+def test_a17_admission_is_the_same_where_nothing_can_be_written(site: Cli) -> None:
+    """With the repository and the policy read-only, and no network, the contract is the same."""
+    command = [*ADMIT, "--repo", "site.git", "--json"]
+    first = site(*command)
+    kept = site.folder.parent / "kept"
+    kept.mkdir()
+    view = ("--bind", "/", "/", "--dev-bind", "/dev", "/dev", "--ro-bind", str(site.folder), str(site.folder))
+    second = subprocess.run(
+        ["bwrap", *view, "--unshare-net", "--cap-add", "ALL", str(COMMAND), *command, "--store", f"{kept}/work.db"],
+        cwd=site.folder,
+        env=site.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (first.code, second.returncode) == (0, 0), second.stdout + second.stderr
+    assert json.loads(second.stdout)["id"] == first.json["id"]
 
 
 def test_a_rejection_is_typed_on_stdout(site: Cli) -> None:

@@ -24,7 +24,7 @@ from addendum.work.bench import Admitted, Bench, current, holding
 from addendum.work.codes import Finding, Refused, refuse
 from addendum.work.contract import Slice
 from addendum.work.gate import Candidate, Verdict
-from addendum.work.intake import Bounds, Taken, take
+from addendum.work.intake import Bounds, Taken, Untakable, take
 from addendum.work.objects import LINK, Flat
 from addendum.work.paths import granted
 from addendum.work.progress import Progress, Ready
@@ -277,12 +277,11 @@ def _left(ran: Ran, place: Path, flat: Flat, slice_: Slice, confines: Confines) 
         entries=confines.workspace_entries, file_bytes=slice_.scope.max_file_bytes, bytes=confines.workspace_bytes
     )
     refused: tuple[Finding, ...] = ()
-    taken: Taken | None = None
     try:
         taken = take(place, flat, bounds)
-    except Refused as error:
-        refused = error.findings
-    outcome, findings = _outcome(ran, slice_, refused, unchanged=taken is not None and taken.flat == flat)
+    except Untakable as error:
+        refused, taken = error.findings, error.rest
+    outcome, findings = _outcome(ran, slice_, refused, unchanged=taken.flat == flat)
     return Left(outcome=outcome, taken=taken, findings=findings, log=log, details=details)
 
 

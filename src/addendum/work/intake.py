@@ -44,20 +44,28 @@ class Taken:
 def take(folder: str | os.PathLike[str], base: Flat, bounds: Bounds, *, overlay: bool = False) -> Taken:
     """Read a folder. With `overlay`, what it has is laid over the base, else it is the whole tree.
 
-    Raises `Refused` with what was found (`path.*`, `file.*`, `scope.size`), and then nothing was taken."""
+    Raises `Untakable` with what was found (`path.*`, `file.*`, `scope.size`) and the rest, which is evidence only."""
     reader = _Reader(base, bounds)
     root = os.open(folder, _FOLDER)
     try:
         reader.folder(root, b"", 0)
     finally:
         os.close(root)
-    if reader.findings:
-        raise Refused(*reader.findings)
     taken = reader.taken
     if overlay:
         taken.flat = {**base, **taken.flat}
     taken.flat = dict(sorted(taken.flat.items()))
+    if reader.findings:
+        raise Untakable(taken, reader.findings)
     return taken
+
+
+class Untakable(Refused):
+    """A folder with something in it that no tree may have; `rest` is what else was there."""
+
+    def __init__(self, rest: Taken, findings: list[Finding]) -> None:
+        super().__init__(*findings)
+        self.rest = rest
 
 
 class _Full(Exception):

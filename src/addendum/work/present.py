@@ -18,7 +18,7 @@ from addendum.work.codes import Finding, Refused
 from addendum.work.contract import Slice
 from addendum.work.execute import Left, begin, finish
 from addendum.work.gate import Verdict
-from addendum.work.intake import Bounds, Taken, take
+from addendum.work.intake import Bounds, Taken, Untakable, take
 from addendum.work.objects import Flat
 
 
@@ -101,8 +101,8 @@ def _take(bench: Bench, admitted: Admitted, chosen: Slice, tree: str, given: Giv
         raise UsageError(f"{folder} is no folder.", hint="Name the folder of the candidate.")
     try:
         return Left(outcome="candidate", taken=take(folder, flat, bounds, overlay=given.overlay is not None))
-    except Refused as error:
-        return Left(outcome="rejected", findings=error.findings)
+    except Untakable as error:
+        return Left(outcome="rejected", taken=error.rest, findings=error.findings)
 
 
 def _stale(admitted: Admitted, given: Given) -> tuple[Finding, ...]:

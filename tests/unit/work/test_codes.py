@@ -41,3 +41,15 @@ def test_undecided_is_four_only_if_nothing_is_wrong() -> None:
     """One refusal among what is undecided is a refusal."""
     missing, wrong = Finding("approval.missing", "x", "x"), Finding("scope.path", "x", "x")
     assert [exit_code(findings) for findings in ([], [missing], [missing, wrong])] == [0, 4, 3]
+
+
+def test_each_requirement_names_tests_that_are_there() -> None:
+    """The table of requirements has A1 to A35 and H1 to H34, in order, each with tests that exist."""
+    page = (ROOT / "docs/explanation/work-requirements.md").read_text("utf-8")
+    rows = re.findall(r"^\| ([AH]\d+) \| .+ \| (.+) \| .+ \|$", page, re.MULTILINE)
+    assert [name for name, _ in rows] == [f"A{n}" for n in range(1, 36)] + [f"H{n}" for n in range(1, 35)]
+    for name, tests in rows:
+        found = re.findall(r"`([\w/.]+)::(\w+)`", tests)
+        assert found, name
+        for path, test in found:
+            assert f"def {test}(" in (ROOT / path).read_text("utf-8"), (name, test)

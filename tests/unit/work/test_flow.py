@@ -291,6 +291,20 @@ def test_a26_h33_rejected_attempts_are_kept_and_can_not_be_deleted(shop: Worksho
     assert verify.verify(shop.bench, shop.load(run), {}) == []
 
 
+def test_a26_what_can_not_be_a_tree_is_kept_without_it(shop: Workshop) -> None:
+    """A workspace with a link in it is refused, and the rest of it is kept as evidence, like its log."""
+    shop.command += "; ln -s /etc/passwd content/posts/link.md; echo did it"
+    run = shop.run()
+    (verdict,) = shop.work(run)
+    assert (codes(verdict), verdict.outcome) == (["file.symlink"], "rejected")
+    attempt = shop.load(run).journal.state.attempts[1]
+    flat = shop.bench.repository.flat(attempt.tree)
+    assert ARTICLE.encode() in flat
+    assert b"content/posts/link.md" not in flat
+    assert not attempt.gates
+    assert verify.verify(shop.bench, shop.load(run), {}) == []
+
+
 def test_a26_h33_a_ref_that_was_moved_is_found(shop: Workshop) -> None:
     """An attempt's ref that was deleted behind the program's back is named."""
     run = shop.run()

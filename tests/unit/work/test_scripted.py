@@ -6,8 +6,8 @@ import pytest
 from tests.workshop import ARTICLE, Workshop, codes
 
 from addendum.authority.grant import Limit, Meter
-from addendum.testing import demo
 from addendum.runs.result import StepResult
+from addendum.testing import demo
 from addendum.work import report
 from addendum.work.scripted import came_out
 
