@@ -259,6 +259,12 @@ def granted(value: Any, capabilities: Catalog = CATALOG) -> Grant:
     return Grant({**everything(capabilities).capabilities, **found.capabilities}, found.limits, found.worst_case)
 
 
+async def until(flag: threading.Event) -> None:
+    """Wait on an event loop for what another thread sets."""
+    while not flag.is_set():  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
+
+
 def history(store: Store, run: str = "r") -> History:
     """Fold a run's journal."""
     return fold(store.entries(run))

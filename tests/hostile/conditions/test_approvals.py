@@ -1,13 +1,12 @@
-"""Questions to people: several at once, answered while others go on, twice, in two processes, or about something else."""
+"""Questions to people: several at once, answered while others go on, twice, or about something else."""
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from typing import Any
 
 import pytest
-from rig import Heard, Work, context, history, kinds, sound
+from rig import Heard, Work, context, history, kinds, sound, until
 
 from addendum.errors import CapabilityError, NotFound, UsageError
 from addendum.ports import Request, Sandbox
@@ -72,8 +71,7 @@ def test_an_answer_that_comes_while_a_branch_still_works_is_picked_up_by_the_dri
         if request.capability == "mail.send":
             sent.set()
         if request.payload == {"i": 2}:
-            while not sent.is_set():
-                await asyncio.sleep(0.001)
+            await until(sent)
         return {"n": 1}
 
     heard = Heard()

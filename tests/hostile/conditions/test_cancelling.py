@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 import pytest
-from rig import Faulty, Heard, Work, context, history, kinds, sound
+from rig import Faulty, Heard, Work, context, history, kinds, sound, until
 
 from addendum.errors import CapabilityError, StoreUnavailable, UnknownOutcome
 from addendum.ports import Request, Sandbox
@@ -35,18 +35,20 @@ async def orchestrate(ctx, args):
 class Stop(threading.Event):
     """A request to stop that knows whether it was seen."""
 
-    seen = False
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = threading.Event()
 
     def is_set(self) -> bool:
         found = super().is_set()
-        self.seen = self.seen or found
+        if found:
+            self.seen.set()
         return found
 
     async def asked(self) -> None:
         """Ask for the stop, and go on when it was seen."""
         self.set()
-        while not self.seen:
-            await asyncio.sleep(0)
+        await until(self.seen)
 
 
 def test_a_stop_lets_the_call_in_flight_land_and_sends_nothing_more(store: MemoryStore, sandbox: Sandbox) -> None:
@@ -250,8 +252,7 @@ def test_an_error_of_our_own_lets_calls_in_flight_land(store: MemoryStore, sandb
 
     async def behave(request: Request) -> None:
         clock.broken = True
-        while not release.is_set():
-            await asyncio.sleep(0)
+        await until(release)
 
     work = Work(lambda request, n: behave(request))
     with pytest.raises(Broken):

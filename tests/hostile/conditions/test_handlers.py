@@ -177,8 +177,9 @@ def test_a_side_effecting_call_that_hangs_beyond_its_time_is_unresolved(store: M
     provider = Raw(hang)
     result = start(context(store, provider, sandbox, capabilities=quick), ONE, {}, run="r")
     assert (result.stop, result.dispatched) == ("unresolved", 1)
-    reconcile(context(store, provider, sandbox), "r", result={"n": 7}, reason="seen at the provider's")
-    again = resume(context(store, provider, sandbox), "r")
+    made = context(store, provider, sandbox, capabilities=quick)
+    reconcile(made, "r", result={"n": 7}, reason="seen at the provider's")
+    again = resume(made, "r")
     assert (again.status, again.result, again.dispatched) == ("completed", {"n": 7}, 0)
 
 
@@ -394,7 +395,7 @@ def test_a_lookup_that_misbehaves_leaves_the_attempt_unresolved(store: MemorySto
     """Whatever it raises or returns, the event loop lives and nothing is taken for a result."""
     with_lookup = catalog(art_make={"lookup": True})
     provider = Raw(_raising(UnknownOutcome("lost")))
-    start(context(store, provider, sandbox), ONE, {}, run="r")
+    start(context(store, provider, sandbox, capabilities=with_lookup), ONE, {}, run="r")
 
     class Liar(Raw):
         found: Any = None

@@ -312,10 +312,14 @@ def test_tokens_and_journal_bytes_pause_once_they_are_used_up(store: MemoryStore
     grant = limits({"meter": "tokens", "max": 100})
     result = start(context(store, work, sandbox, grant=grant), wide(5, ROW), {}, run="tokens")
     assert (result.status, result.dispatched) == ("paused", 2)
-    grant = limits({"meter": "journal_bytes", "max": 250})
-    result = start(context(store, work, sandbox, grant=grant), wide(5, ROW), {}, run="bytes")
-    assert (result.status, result.dispatched) == ("paused", 2)
-    assert "journal_bytes <= 250" in result.message
+    grant = limits({"meter": "journal_bytes", "max": 500})
+    small = catalog(art_make={"max_result": 200})
+    result = start(context(store, work, sandbox, grant=grant, capabilities=small), wide(5, ROW), {}, run="bytes")
+    assert result.status == "paused"
+    assert 0 < result.dispatched < 5
+    assert "journal_bytes <= 500" in result.message
+    totals = history(store, "bytes").totals["art.make"]
+    assert totals.bytes_in + totals.bytes_out <= 500
 
 
 def test_money_that_was_spent_on_what_is_no_longer_granted_still_counts(store: MemoryStore, sandbox: Sandbox) -> None:
