@@ -5,9 +5,10 @@ from __future__ import annotations
 import gc
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
+from tests.sandboxes import CONFINED, backend
 
 from addendum.errors import LimitExceeded, ProtocolViolation, UsageError
 from addendum.ports import (
@@ -26,25 +27,15 @@ from addendum.ports import (
     Turn,
 )
 from addendum.records.outcome import Failure, Outcome, Success
-from addendum.sandbox.bwrap import BwrapSandbox
-from addendum.sandbox.confine import bubblewrap
 from addendum.sandbox.embedded import EmbeddedSandbox
 from addendum.testing.driving import by_hand, drive, echo, issued
 from addendum.testing.process_sandbox import ProcessSandbox
 
 
-@pytest.fixture(scope="module", params=["embedded", "bwrap", "process"])
+@pytest.fixture(scope="module", params=[*CONFINED, "process"])
 def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    if request.param == "bwrap" and bubblewrap()[0] is None:
-        pytest.skip(bubblewrap()[1])
-    backends: dict[str, Callable[[], Sandbox]] = {
-        "embedded": EmbeddedSandbox,
-        "bwrap": BwrapSandbox,
-        "process": ProcessSandbox,
-    }
-    backend = backends[request.param]()
-    yield backend
-    backend.close()
+    with backend(request.param) as opened:
+        yield opened
 
 
 # --- one strand ---------------------------------------------------------------------------------------------------
@@ -350,6 +341,81 @@ def test_errors_of_the_script_are_its_own(sandbox: Sandbox, statement: str, kind
     script = by_hand(f"async def orchestrate(ctx, args):\n    _wf_p = _wf_at[0]\n    {statement}\n")
     _, end = drive(sandbox, script)
     assert end == Raised(kind, message, frames=((3, "orchestrate"),))
+
+
+AGAIN = """
+def inner(n):
+    return {{}}["x"] if n else 1 / n
+
+async def helper(ctx, n):
+    _wf_p = _wf_at[0]
+    {body}
+
+async def orchestrate(ctx, args):
+    _wf_p = _wf_at[0]
+    rows = await ctx.parallel(_wf_p, "orchestrate/parallel#0", [helper(ctx, 1)])
+    return rows
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "frames"),
+    [
+        ("return inner(n)", ((11, "orchestrate"), (7, "helper"), (3, "inner"))),
+        ("try:\n        return inner(n)\n    except KeyError:\n        raise", ((14, "orchestrate"), (7, "helper"))),
+        (
+            "try:\n        return inner(n)\n    except KeyError as e:\n        e = _wf_cap(e)\n        raise",
+            ((15, "orchestrate"), (7, "helper")),
+        ),
+        (
+            "try:\n        return inner(n)\n    except KeyError as e:\n        raise _wf_exc(e)",
+            ((14, "orchestrate"), (10, "helper")),
+        ),
+        (
+            "try:\n        return inner(n)\n    except KeyError:\n        n = 2\n        raise KeyError('x')",
+            ((15, "orchestrate"), (11, "helper")),
+        ),
+        (
+            "try:\n        return inner(n)\n    except KeyError:\n        n = 2\n        return inner(n)",
+            ((15, "orchestrate"), (7, "helper")),
+        ),
+        (
+            "try:\n        return inner(n)\n    except KeyError:\n        n = inner(n)\n        return 1",
+            ((15, "orchestrate"), (7, "helper")),
+        ),
+        (
+            "try:\n        return inner(n)\n    except ValueError:\n        raise",
+            ((14, "orchestrate"), (7, "helper")),
+        ),
+        (
+            "try:\n        return inner(n)\n    except KeyError:\n        if n:\n            raise KeyError('x')\n"
+            "        n = 3\n        n = 4\n    return n",
+            ((18, "orchestrate"), (7, "helper")),
+        ),
+        (
+            "try:\n        return inner(n)\n    except KeyError:\n        for i in range(2):\n"
+            "            if i: raise KeyError('x')\n    except ValueError:\n        n = 4\n    return n",
+            ((18, "orchestrate"), (11, "helper")),
+        ),
+        ("try:\n        return inner(n)\n    finally:\n        n = 2", ((14, "orchestrate"), (7, "helper"))),
+        (
+            "for i in range(2):\n        try:\n            return inner(n)\n        except KeyError:\n"
+            "            if i:\n                raise",
+            ((16, "orchestrate"), (8, "helper")),
+        ),
+        (
+            "try:\n        try:\n            return inner(n)\n        except ValueError:\n            n = 2\n"
+            "    except IndexError:\n        n = 3",
+            ((17, "orchestrate"), (7, "helper")),
+        ),
+    ],
+)
+def test_an_error_that_passes_a_try_comes_from_there(
+    sandbox: Sandbox, body: str, frames: tuple[tuple[int, str], ...]
+) -> None:
+    """A bare `raise`, handlers for other errors and a `finally`: the same place on every backend."""
+    _, end = drive(sandbox, by_hand(AGAIN.format(body=body)))
+    assert end == Raised("KeyError", "x", frames=frames)
 
 
 # --- fan-outs -----------------------------------------------------------------------------------------------------

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.sandboxes import CONFINED, backend
 
+from addendum.clock import SystemClock
+from addendum.runs import acceptance as runs
 from addendum.sandbox.acceptance import Check, Subject, verify
-from addendum.sandbox.bwrap import BwrapSandbox
 from addendum.sandbox.checks import ALL
 from addendum.sandbox.confine import bubblewrap
 from addendum.sandbox.embedded import EmbeddedSandbox
+from addendum.testing.memory_store import MemoryStore
 from addendum.testing.process_sandbox import ProcessSandbox
 
-BACKENDS: dict[str, Callable[[], Subject]] = {
-    "embedded": EmbeddedSandbox,
-    "bwrap": BwrapSandbox,
-    "process": ProcessSandbox,
+NOT_APPLICABLE = {
+    "embedded": {"protocol.raw_bytes", "limits.workspace"},
+    "bwrap": {"limits.workspace"},
+    "docker": set[str](),
+    "podman": set[str](),
 }
+"""What a backend hasn't got, and so can't be tried on it."""
 
 
-@pytest.fixture(scope="module", params=["embedded", "bwrap"])
+@pytest.fixture(scope="module", params=CONFINED)
 def confined(request: pytest.FixtureRequest) -> Iterator[Subject]:
-    if request.param == "bwrap" and bubblewrap()[0] is None:
-        pytest.skip(bubblewrap()[1])
-    backend = BACKENDS[request.param]()
-    yield backend
-    backend.close()
+    with backend(request.param) as opened:
+        yield opened
 
 
 @pytest.mark.slow
@@ -37,8 +39,16 @@ def test_a_backend_withstands_every_check(confined: Subject, check: Check, tmp_p
     (finding,) = verify(confined, (check,), tmp_path)
     assert finding.verdict != "failed", finding
     assert finding.detail
-    if bubblewrap()[0] is not None and check.name != "protocol.raw_bytes":
+    if bubblewrap()[0] is not None and check.name not in NOT_APPLICABLE[confined.name]:
         assert finding.verdict == "passed", finding
+
+
+@pytest.mark.slow
+def test_a_run_on_a_backend_is_audited_and_bounded(confined: Subject) -> None:
+    """Through the broker: what was dispatched is what the journal says, within the limits that were given."""
+    found = runs.verify(confined, MemoryStore(), SystemClock())
+    assert [finding["check"] for finding in found] == [name for name, _ in runs.CHECKS]
+    assert {finding["verdict"] for finding in found} == {"passed"}, found
 
 
 @pytest.mark.slow

@@ -26,6 +26,7 @@ from addendum.ports import (
     Served,
 )
 from addendum.records.outcome import Outcome, Success
+from addendum.sandbox.frames import known as known_frames
 from addendum.sandbox.paths import FAN_OUTS, Paths, refuse
 
 MAX_TEXT: Final = 4096
@@ -115,8 +116,9 @@ class Claims:
         known = self._script.line_map
         frames = tuple((known[line - 1], name[:200]) for line, name in lines if 1 <= line <= len(known))
         if len(failure) != 4:
-            return Raised(kind[:200], message[:MAX_TEXT], frames=frames)
+            return Raised(kind[:200], message[:MAX_TEXT], frames=known_frames(self._script.source, frames, kind))
         code, said, _, identity = (str(part) for part in failure)
+        frames = known_frames(self._script.source, frames, "CapabilityError")
         return Raised(
             "CapabilityError",
             said[:MAX_TEXT],

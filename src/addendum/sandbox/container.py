@@ -31,11 +31,13 @@ WORKSPACE: Final = 16 * 1024 * 1024
 PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY", "ALL_PROXY")
 """Variables, in upper and lower case, that a client would set from its own settings, with credentials in them."""
 ITS_OWN: Final[dict[str, tuple[str, ...]]] = {
-    "docker": (),
+    "docker": ("--dns", "127.0.0.1"),  # else it would show the host's name servers
     # Podman alone would copy the host's table of names and its proxies, and mount /tmp, /var/tmp and /run writable.
     "podman": ("--no-hosts", "--http-proxy=false", "--read-only-tmpfs=false"),
 }
 HEADROOM: Final = 256 * 1024 * 1024
+FILES: Final[dict[str, str]] = {"docker": ",nr_inodes=1024", "podman": ""}
+"""A limit on the number of files in /workspace; Podman has none, there the container's memory is the limit."""
 PATIENCE: Final = 10.0
 """Seconds that a container gets to end by itself, on a busy machine."""
 
@@ -155,8 +157,19 @@ def options(program: Program, name: str, memory: int, label: str, seccomp_file: 
         *("--security-opt", f"seccomp={seccomp_file}"),
         *("--user", "65534:65534", "--workdir", "/", "--hostname", "sandbox", "--ipc", "none"),
         *("--memory", str(memory), "--memory-swap", str(memory), "--cpus", "1", "--pids-limit", str(PROCESSES)),
-        *("--ulimit", "core=0", "--ulimit", "nofile=64", "--ulimit", f"cpu={CPU_SECONDS}", "--ulimit", "nproc=4096"),
-        *("--tmpfs", f"/workspace:rw,noexec,nosuid,nodev,size={WORKSPACE},mode=1777"),
+        *(
+            "--ulimit",
+            "core=0",
+            "--ulimit",
+            "nofile=64",
+            "--ulimit",
+            f"cpu={CPU_SECONDS}",
+            "--ulimit",
+            "nproc=4096",
+            "--ulimit",
+            "msgqueue=0",
+        ),
+        *("--tmpfs", f"/workspace:rw,noexec,nosuid,nodev,size={WORKSPACE}{FILES[program]},mode=1777"),
         *ITS_OWN[program],
         *("--env", "PYTHONHASHSEED=0", "--env", "HOME=/workspace"),
         *(part for variable in empty for part in ("--env", variable)),

@@ -140,9 +140,9 @@ class Engine:
                 self.remove(container)
 
     @staticmethod
-    def label() -> str:
-        """Return the label that says who started a container."""
-        pid = os.getpid()
+    def label(pid: int = 0) -> str:
+        """Return the label that says who started a container: this process, or another one that lives."""
+        pid = pid or os.getpid()
         return f"{OWNER}={platform.node()}/{pid}/{_began(pid)}"
 
 

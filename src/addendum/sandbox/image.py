@@ -29,6 +29,7 @@ from addendum.sandbox.engine import Engine, Image
 
 PYTHON: Final = "/python/bin/python3"
 SHARED: Final = "/python/shared"
+WORKSPACE: Final = "workspace"
 LABEL: Final = "addendum.python"
 """Label of an image that was made here: its interpreter's path, and its version."""
 EXTRA: Final = frozenset({"_ctypes"})
@@ -204,9 +205,9 @@ def _layer() -> bytes:
     with tarfile.open(fileobj=out, mode="w") as tar:
         folders = {str(parent) for name in files for parent in PurePosixPath(name).parents} - {"."}
         # Mount points: a read-only root can't get them later.
-        for name in sorted(folders | {"proc", "sys", "dev", "etc", "tmp", "workspace", "run"}):
+        for name in sorted(folders | {"proc", "sys", "dev", "etc", "tmp", "run", WORKSPACE}):
             entry = tarfile.TarInfo(name)
-            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if name == WORKSPACE else 0o755
             tar.addfile(entry)
         for name, content in sorted(files.items()):
             data = content if isinstance(content, bytes) else content.read_bytes()

@@ -7,12 +7,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from tests.sandboxes import CONFINED, backend
 
 from addendum.errors import SandboxError
 from addendum.ports import Limits, Raised, Returned, Sandbox
-from addendum.sandbox.bwrap import BwrapSandbox
-from addendum.sandbox.confine import bubblewrap
-from addendum.sandbox.embedded import EmbeddedSandbox
 from addendum.testing.driving import by_hand, drive
 
 LIMITS = Limits(turn_seconds=0.5, total_seconds=2.0, memory=64 * 2**20, calls=2000, output=10**5, message=10**6)
@@ -20,13 +18,10 @@ SECONDS = 8.0
 """The turn's limit, the wait for a worker that doesn't look at its clock, and what a busy machine adds."""
 
 
-@pytest.fixture(scope="module", params=["embedded", "bwrap"])
+@pytest.fixture(scope="module", params=CONFINED)
 def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    if request.param == "bwrap" and bubblewrap()[0] is None:
-        pytest.skip(bubblewrap()[1])
-    backend: Sandbox = EmbeddedSandbox() if request.param == "embedded" else BwrapSandbox()
-    yield backend
-    backend.close()
+    with backend(request.param) as opened:
+        yield opened
 
 
 COMPUTING = {

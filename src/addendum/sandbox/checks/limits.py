@@ -9,6 +9,8 @@ from addendum.errors import LimitExceeded, SandboxCrashed
 from addendum.ports import Limits, Raised
 from addendum.sandbox.acceptance import QUICK, Bench, Check, Outcome, descendants
 
+WORKSPACE = 64 * 2**20
+"""The largest workspace in bytes that a backend may give."""
 GRACE = 6.0
 """Seconds beyond the limit until the host must have its answer, on a busy machine."""
 
@@ -72,6 +74,28 @@ def disk(bench: Bench) -> Outcome:
     return ("passed" if found == 0 else "failed"), f"{found!r} bytes were written"
 
 
+def workspace(bench: Bench) -> Outcome:
+    """Filling a place that may be written to, with whole files or with many empty ones."""
+    if bench.monty:
+        return "not_applicable", "Monty has no files"
+    found = bench.python(
+        "import os\nfound = [-1, 0]\n"
+        "try:\n"
+        "    facts = os.statvfs('/workspace')\n"
+        "    found[0] = facts.f_blocks * facts.f_frsize\n"
+        "    for n in range(10**6):\n"
+        "        os.close(os.open('/workspace/%d' % n, os.O_CREAT | os.O_WRONLY))\n"
+        "        found[1] += 1\n"
+        "except (OSError, NameError):\n    pass\n"
+    )
+    if isinstance(found, LimitExceeded):
+        return "passed", f"the script was ended while it made empty files: {found.message}"
+    if found == [-1, 0]:
+        return "not_applicable", "there is no place that may be written to"
+    good = isinstance(found, list) and isinstance(found[0], int) and 0 < found[0] <= WORKSPACE and found[1] < 10**6
+    return ("passed" if good else "failed"), f"{found!r}: its size in bytes, and how many empty files could be made"
+
+
 def output(bench: Bench) -> Outcome:
     """Logging without end."""
     return _over(bench, "while True: ctx.log('x' * 1000)", "output")
@@ -123,6 +147,7 @@ CHECKS = tuple(
         ("limits.swallowing", swallowing),
         ("limits.wall", wall),
         ("limits.disk", disk),
+        ("limits.workspace", workspace),
         ("limits.output", output),
         ("limits.calls", calls),
         ("limits.result", result),

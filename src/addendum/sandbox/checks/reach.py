@@ -121,7 +121,21 @@ def read_only(bench: Bench) -> Outcome:
     """Making a file anywhere."""
     if bench.monty:
         return _names(bench, "open('/x', 'w')", "__import__('os').mkdir('/x')")
-    places = ("/", "/tmp", "/var/tmp", "/dev/shm", "/run", "/home", "/usr", "/python", "/python/lib", ".", "~")
+    places = (
+        "/",
+        "/tmp",
+        "/var/tmp",
+        "/dev",
+        "/dev/shm",
+        "/dev/mqueue",
+        "/run",
+        "/home",
+        "/usr",
+        "/python",
+        "/python/lib",
+        ".",
+        "~",
+    )
     code = TRY + (
         "import os\n"
         "def make(path):\n"
@@ -145,7 +159,7 @@ def files(bench: Bench) -> Outcome:
     # A container has some of these of its own: they must not be the host's.
     code += "import hashlib\ndef own(path, host):\n    with open(path, 'rb') as file: data = file.read()\n"
     code += "    if hashlib.sha256(data).hexdigest() not in host: raise PermissionError('not the host\\'s')\n"
-    for path in (Path("/etc/hostname"), Path("/etc/hosts"), Path("/etc/passwd"), Path("/etc/machine-id")):
+    for path in (Path("/etc", name) for name in ("hostname", "hosts", "resolv.conf", "passwd", "machine-id")):
         host = [hashlib.sha256(path.read_bytes()).hexdigest()] if path.is_file() else []
         code += f"attempt({str(path)!r}, lambda: own({str(path)!r}, {host!r}))\n"
     return _refused(bench.python(TRY + code))
