@@ -1,0 +1,79 @@
+"""What travels ahead of a script: chunks of settled calls, as many as fit, each of them once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from addendum.broker.feed import CHUNK, CHUNK_BYTES, Feed, main_strand
+from addendum.broker.journal import REMEMBERED, Journal, stow
+from addendum.canon import Digest, canonical
+from addendum.ports import RunHeader
+from addendum.records.entries import Settled
+from addendum.records.outcome import Success
+from addendum.records.stored import Entry
+from addendum.testing.memory_store import MemoryStore
+
+
+def journal(results: list[Any]) -> Journal:
+    """Return a journal that holds these results, as another process finds it."""
+    store = MemoryStore()
+    store.create(RunHeader("r", "", "2026-01-01T00:00:00+00:00"))
+    for number, value in enumerate(results):
+        blobs: dict[Digest, bytes] = {}
+        settled = Settled(
+            identity=f"orchestrate/for.0[{number}] > orchestrate/for.0/a.b#0",
+            capability="a.b",
+            fingerprint="f",
+            digest=f"{number:064x}",
+            outcome=Success(value),
+            result=stow(canonical(value), value, blobs),
+            revision=1,
+            drive=1,
+        )
+        store.append("r", [Entry("record", settled.body())], blobs=blobs)
+    found = Journal(store, "r")
+    found.read()
+    return found
+
+
+def feed(results: list[Any]) -> Feed:
+    """Return a feed of such a journal."""
+    found = journal(results)
+    return Feed(found, main_strand(found.history.prefix.values()))
+
+
+def test_a_chunk_has_so_many_calls_at_most() -> None:
+    ahead = feed(list(range(CHUNK + 3)))
+    assert [known.outcome for known in ahead.chunk()] == [Success(number) for number in range(CHUNK)]
+    assert len(ahead.chunk()) == 3
+    assert ahead.chunk() == ()
+
+
+def test_a_chunk_has_so_many_bytes_at_most_but_always_one_call() -> None:
+    large, small = "x" * (CHUNK_BYTES * 2 // 3), "y"
+    ahead = feed([small, large, large, "z" * (2 * CHUNK_BYTES), small])
+    assert [len(ahead.chunk()) for _ in range(5)] == [2, 1, 1, 1, 0]
+
+
+def test_nothing_more_travels_before_the_last_of_a_chunk_was_used() -> None:
+    ahead = feed(list(range(CHUNK + 1)))
+    ahead.chunk()
+    assert ahead.after(ahead.records[CHUNK - 2].seq) == ()
+    assert len(ahead.after(ahead.records[CHUNK - 1].seq)) == 1
+
+
+def test_what_was_handed_over_by_itself_does_not_travel_too() -> None:
+    ahead = feed(list(range(CHUNK + 3)))
+    ahead.chunk()
+    handed = ahead.records[CHUNK]
+    assert [known.outcome for known in ahead.after(handed.seq)] == [Success(CHUNK + 1), Success(CHUNK + 2)]
+
+
+def test_a_journal_has_its_room_back_for_what_was_handed_over() -> None:
+    found = journal(["x" * 1000] * 20)
+    for _ in range(3):
+        for record in found.history.records.values():
+            assert found.outcome(record) == Success("x" * 1000)
+        for record in found.history.records.values():
+            found.forget(record.seq)
+    assert found._room == REMEMBERED

@@ -1,0 +1,93 @@
+"""Canonical JSON: exactly RFC 8785's bytes, and a clear refusal of everything that JSON can't say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import rfc8785
+from hypothesis import given
+from hypothesis import strategies as st
+
+from addendum import canon
+from addendum.errors import NotJson
+
+TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
+LEAVES = st.none() | st.booleans() | st.integers(-canon.MAX_INT, canon.MAX_INT) | TEXTS
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def values(leaves: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Return JSON values of such leaves, tuples among them."""
+    return st.recursive(
+        leaves,
+        lambda inner: st.lists(inner, max_size=4) | st.tuples(inner, inner) | st.dictionaries(TEXTS, inner, max_size=4),
+        max_leaves=12,
+    )
+
+
+@given(values(LEAVES | NUMBERS))
+def test_the_bytes_are_those_of_the_library_whichever_encoder_writes_them(value: Any) -> None:
+    assert canon.canonical(value) == rfc8785.dumps(value)
+
+
+@given(values(LEAVES))
+def test_what_was_written_is_what_is_read_again(value: Any) -> None:
+    data = canon.canonical(value)
+    assert canon.canonical(canon.parse(data)) == data
+
+
+@given(values(LEAVES | NUMBERS))
+def test_a_copy_is_equal_and_shares_nothing_that_can_be_changed(value: Any) -> None:
+    copied = canon.freeze(value)
+    assert canon.canonical(copied) == canon.canonical(value)
+    if isinstance(value, dict | list) and value:
+        before = canon.canonical(copied)
+        value.clear()
+        assert canon.canonical(copied) == before
+
+
+class Text(str):
+    """A kind of text that isn't `str` itself."""
+
+
+@pytest.mark.parametrize(
+    ("value", "where"),
+    [
+        ({"a": [1, float("nan")]}, "/a/1"),
+        ([float("-inf")], "/0"),
+        ({"a": {"b": 2**53}}, "/a/b"),
+        ([10**400], "/0"),
+        ({"a": {1: "x"}}, "/a"),
+        ({"a": b"x"}, "/a"),
+        ([{1}], "/0"),
+        ({"\ud800": 1}, ""),
+        (["\udfff"], "/0"),
+        ([Text("x")], "/0"),
+        ({Text("x"): 1}, ""),
+    ],
+)
+def test_what_json_cannot_say_is_refused_with_its_place(value: object, where: str) -> None:
+    with pytest.raises(NotJson) as refused:
+        canon.canonical(value)
+    assert refused.value.facts["where"] == where
+
+
+def test_the_first_part_that_is_no_json_is_the_one_that_is_named() -> None:
+    with pytest.raises(NotJson, match="/b/0"):
+        canon.canonical({"a": "fine", "b": [object(), float("nan")], "c": {1}})
+
+
+def test_a_value_may_nest_as_deep_as_the_limit_and_no_deeper() -> None:
+    value: Any = 1
+    for _ in range(canon.MAX_DEPTH):
+        value = [value]
+    assert canon.canonical(value)
+    with pytest.raises(NotJson, match="nests too deep"):
+        canon.canonical([value])
+
+
+def test_a_value_that_is_too_large_says_how_large_it_is() -> None:
+    with pytest.raises(NotJson) as refused:
+        canon.canonical("x" * 100, max_bytes=50)
+    assert (refused.value.facts["size"], refused.value.facts["limit"]) == (102, 50)
