@@ -20,13 +20,13 @@ from addendum.authority.grant import everything
 from addendum.clock import SystemClock
 from addendum.errors import CapabilityError
 from addendum.ports import Reply, Request, Sandbox
-from addendum.testing.demo import CATALOG, DemoProvider
 from addendum.runs.context import Context
 from addendum.runs.operate import approve
 from addendum.runs.result import StepResult
 from addendum.runs.revise import Drawn, plan, revise
 from addendum.runs.start import resume, start
 from addendum.sandbox.embedded import EmbeddedSandbox
+from addendum.testing.demo import CATALOG, DemoProvider
 from addendum.testing.memory_store import MemoryStore
 
 POLICIES = ("strict", "verified")
@@ -192,7 +192,8 @@ def details(drawn: Drawn, result: StepResult) -> Iterator[str]:
         yield result.message
         return
     for example in drawn.plan.verdict.counterexamples:
-        yield f"{example.kind}: {example.message} [{example.records} records] committed {example.committed}, now {example.now}"
+        lines = f"committed {example.committed}, now {example.now}"
+        yield f"{example.kind}: {example.message} [{example.records} records] {lines}"
     if result.status not in ("completed", "not_admitted"):
         yield result.message
 

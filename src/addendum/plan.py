@@ -273,47 +273,51 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "revision": plan.revision,
         "args_digest": plan.args_digest,
         "at": {"seq": plan.at[0], "chain": plan.at[1]},
-        "details": {
-            "counterexamples": [example.to_json() for example in plan.verdict.counterexamples],
-            "replayed": [{"seq": seq, "identity": identity} for seq, identity in plan.replayed],
-            "moves": [
-                {
-                    "seq": m.record,
-                    "capability": m.capability,
-                    "from": m.old,
-                    "to": m.new,
-                    "proof": m.proof,
-                    "cost_usd": usd(m.cost),
-                }
-                for m in plan.moves
-            ],
-            "orphans": [_record(record) for record in plan.verdict.orphans],
-            "possible_orphans": [_record(record) for record in plan.verdict.possible],
-            "diverging": [
-                {
-                    "seq": call.seq,
-                    "identity": call.identity,
-                    "capability": call.capability,
-                    "committed": plan.committed.get(call.seq),
-                    "now": call.now,
-                }
-                for call in plan.diverging
-            ],
-            "frontier": [
-                {
-                    "identity": call.identity,
-                    "capability": call.capability,
-                    "payload": call.payload,
-                    "price_usd": usd(call.price),
-                    "supersedes": call.supersedes,
-                    "finding": None
-                    if call.finding is None
-                    else {"kind": call.finding.kind, "of": call.finding.record.origin, "denied": call.finding.denied},
-                }
-                for call in plan.frontier
-            ],
-            "left": {name: {"used": used, "max": most} for name, (used, most) in plan.left.items()},
-        },
+        "details": _details(plan),
+    }
+
+
+def _details(plan: Plan) -> dict[str, Any]:
+    return {
+        "counterexamples": [example.to_json() for example in plan.verdict.counterexamples],
+        "replayed": [{"seq": seq, "identity": identity} for seq, identity in plan.replayed],
+        "moves": [
+            {
+                "seq": m.record,
+                "capability": m.capability,
+                "from": m.old,
+                "to": m.new,
+                "proof": m.proof,
+                "cost_usd": usd(m.cost),
+            }
+            for m in plan.moves
+        ],
+        "orphans": [_record(record) for record in plan.verdict.orphans],
+        "possible_orphans": [_record(record) for record in plan.verdict.possible],
+        "diverging": [
+            {
+                "seq": call.seq,
+                "identity": call.identity,
+                "capability": call.capability,
+                "committed": plan.committed.get(call.seq),
+                "now": call.now,
+            }
+            for call in plan.diverging
+        ],
+        "frontier": [
+            {
+                "identity": call.identity,
+                "capability": call.capability,
+                "payload": call.payload,
+                "price_usd": usd(call.price),
+                "supersedes": call.supersedes,
+                "finding": None
+                if call.finding is None
+                else {"kind": call.finding.kind, "of": call.finding.record.origin, "denied": call.finding.denied},
+            }
+            for call in plan.frontier
+        ],
+        "left": {name: {"used": used, "max": most} for name, (used, most) in plan.left.items()},
     }
 
 

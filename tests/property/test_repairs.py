@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -18,10 +19,9 @@ PAGE = ROOT / "docs" / "explanation" / "repairs.md"
 @pytest.fixture(scope="module")
 def evaluation() -> ModuleType:
     spec = importlib.util.spec_from_file_location("repairs", ROOT / "evaluation" / "repairs.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    import sys
-
     sys.modules["repairs"] = module
     spec.loader.exec_module(module)
     return module
