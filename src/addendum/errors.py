@@ -133,7 +133,7 @@ class StoreCorrupt(StoreError):
 
 
 class JournalMoved(StoreError):
-    """Another process wrote to a journal that an append was made against. Nothing was written: look again, and retry."""
+    """Another process wrote to a journal that an append was made against. Nothing was written: look again."""
 
     code = "journal_moved"
 

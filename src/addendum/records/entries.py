@@ -1,8 +1,8 @@
 """The entries of a run's journal as values, and how they are written (DESIGN section 4).
 
 One journal per run, append-only, in order of `seq`. Every view of a run (what is committed, what is unresolved,
-what it cost, how it ended) is a fold over these entries (`addendum.records.history`); nothing else is stored. Times are integers (`at_ms` since 1970, `micros` of duration): a body without floats is
-canonical at the speed of C.
+what it cost, how it ended) is a fold over these entries (`addendum.records.history`); nothing else is stored.
+Times are integers (`at_ms` since 1970, `micros` of duration): a body without floats is canonical at the speed of C.
 
 | kind | says |
 | --- | --- |
