@@ -30,6 +30,7 @@ from addendum.authority.declare import declare
 from addendum.authority.grant import everything
 from addendum.authority.money import nano, usd
 from addendum.broker.journal import Journal
+from addendum.broker.reconcile import Question
 from addendum.canon import Json
 from addendum.clock import SystemClock
 from addendum.errors import ConfigError, UsageError
@@ -411,7 +412,7 @@ class App:
 
     def approve(
         self, run: str, approved: bool = True, *, note: str = "", which: Sequence[str] = (), by: str = ""
-    ) -> list[Attempt]:
+    ) -> list[Attempt | Question]:
         """Answer a run's open approvals, or those at the identities `which`. Raises `UsageError` if nothing waits."""
         return operate.approve(self._context(), run, approved=approved, note=note, which=which, by=by)
 

@@ -27,7 +27,8 @@ def _operator() -> str:
 
 class Settings(BaseModel):
     """What a person sets for this machine or folder. `store` is a path, `backoff` and the times are seconds, sizes are
-    bytes; `grant` is a path to a TOML file."""
+    bytes; `grant`, `ceiling` and `catalog` are
+    paths to TOML files."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -37,6 +38,8 @@ class Settings(BaseModel):
     warm: int = Field(default=1, ge=0, description="Workers that are started ahead (bwrap, docker, podman).")
     provider: str = Field(default="demo", description="Who does the work of capabilities.")
     grant: str = Field(default="", description="The grant of a new run; everything without limits if empty.")
+    ceiling: str = Field(default="", description="What no run's grant may go beyond; no ceiling if empty.")
+    catalog: str = Field(default="", description="What capabilities are, over what the provider says of them.")
     backoff: float = Field(default=0.5, ge=0, description="Pause before a first retry.")
     turn_seconds: float = Field(default=10.0, gt=0, description="Computing time of a script between two answers.")
     total_seconds: float = Field(default=120.0, gt=0, description="Computing time of a script in all.")

@@ -149,7 +149,8 @@ class Catalog(Mapping[str, Capability]):
 def changes(before: Iterable[Mapping[str, Any]], after: Catalog, names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return, for capabilities that are another now, each field with what it was and what it is.
 
-    `before` is a catalog as JSON. A capability that is gone has the one field `gone`.
+    `before` is a catalog as JSON. A capability that is gone has the one field `gone`. A schema that one of the two doesn't
+    have says nothing, so that is no change.
     """
     was = {each["name"]: each for each in before}
     found: dict[str, dict[str, Any]] = {}
@@ -159,7 +160,11 @@ def changes(before: Iterable[Mapping[str, Any]], after: Catalog, names: Iterable
             continue
         now = after[name].to_json()
         fields = {key: [was[name].get(key), now.get(key)] for key in sorted({*was[name], *now})}
-        different = {key: pair for key, pair in fields.items() if pair[0] != pair[1]}
+        different = {key: pair for key, pair in fields.items() if pair[0] != pair[1] and not _unsaid(key, pair)}
         if different:
             found[name] = different
     return found
+
+
+def _unsaid(field: str, pair: list[Any]) -> bool:
+    return field in ("input", "output") and not all(pair)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from addendum import canon
@@ -11,7 +12,8 @@ from addendum.broker.dispatch import Dispatcher
 from addendum.broker.journal import Journal, stow
 from addendum.canon import Digest, Json
 from addendum.errors import NotJson
-from addendum.records.entries import Attempt, Settled
+from addendum.records import entries
+from addendum.records.entries import Attempt, Ref, Settled
 from addendum.records.history import History
 from addendum.records.outcome import Success
 from addendum.records.stored import Entry, Stored
@@ -25,6 +27,50 @@ def unresolved(history: History) -> list[Attempt]:
 def waiting(history: History) -> list[Attempt]:
     """Return the open approvals: questions that nobody has answered."""
     return [attempt for seq, attempt in history.attempts.items() if attempt.waits and seq not in history.answers]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a rule of the grant asks a person about one call. `most` is what the call may cost, in nano-dollars;
+    `instead` is the payload that was asked about before at the same place, if this is another one."""
+
+    seq: int
+    identity: str
+    capability: str
+    digest: Digest
+    rule: str
+    most: int
+    payload: Ref
+    instead: Ref | None = None
+    key: str = ""
+
+
+def questions(history: History) -> list[Question]:
+    """Return the open questions of the grant's rules, oldest first."""
+    return [
+        Question(
+            seq,
+            body["identity"],
+            body["capability"],
+            body["digest"],
+            body["rule"],
+            body["most"],
+            entries.ref(body["payload"]),
+            entries.ref(body["instead"]["payload"]) if "instead" in body else None,
+        )
+        for seq, body in history.asks.items()
+    ]
+
+
+def difference(before: Json, after: Json, at: str = "") -> dict[str, list[Json]]:
+    """Return what differs between two values, by JSON pointer: what was and what is, null for nothing."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        found: dict[str, list[Json]] = {}
+        for key in sorted({*before, *after}):
+            token = key.replace("~", "~0").replace("/", "~1")
+            found.update(difference(before.get(key), after.get(key), f"{at}/{token}"))
+        return found
+    return {} if before == after else {at: [before, after]}
 
 
 def answered(attempt: Attempt, value: Json, by: str, *, cost: int = 0) -> tuple[Entry, dict[Digest, bytes]]:

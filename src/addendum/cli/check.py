@@ -82,6 +82,7 @@ def _authority(provider: str | None, grant: str | None) -> tuple[Catalog, Grant]
 
     settings = opening.settings(provider=provider, grant=grant)
     _, catalog = wiring.open_provider(settings.provider)
+    catalog = wiring.told(catalog, settings)
     return catalog, inputs.grant(settings.grant, catalog) if settings.grant else everything(catalog)
 
 

@@ -10,15 +10,29 @@ from typing import Annotated
 
 import typer
 
-from addendum.cli import check, demo, drive, inspect, operate, rehearse, revising, sandbox, step, work
+from addendum.cli import authority, check, demo, drive, inspect, operate, rehearse, revising, sandbox, step, work
 from addendum.cli.failure import report
 
 PROGRAM = "addendum"
 PANELS = {
     "Scripts": (check.check, check.rule),
     "Runs": (drive.run, drive.resume, revising.plan, revising.revise),
-    "Looking at runs": (inspect.runs, inspect.show, inspect.diff, inspect.certificate, inspect.attempts),
-    "Deciding about runs": (operate.reconcile, operate.approve, operate.grant, operate.cancel),
+    "Looking at runs": (
+        inspect.runs,
+        inspect.show,
+        inspect.diff,
+        inspect.certificate,
+        inspect.attempts,
+        authority.meters,
+    ),
+    "Deciding about runs": (
+        operate.reconcile,
+        operate.approve,
+        operate.grant,
+        operate.cancel,
+        authority.asks,
+        authority.revoke,
+    ),
     "Trying things": (rehearse.rehearse, step.step, demo.demo),
 }
 
@@ -56,6 +70,7 @@ def build() -> typer.Typer:
     for panel, commands in PANELS.items():
         for command in commands:
             app.command(rich_help_panel=panel)(command)
+    app.add_typer(authority.app, name="catalog", rich_help_panel="Scripts")
     app.add_typer(sandbox.app, name="sandbox", rich_help_panel="Trying things")
     app.add_typer(work.app, name="work", rich_help_panel="Work contracts")
     return app

@@ -34,6 +34,8 @@ def context(chosen: Settings, observer: Callable[[Mapping[str, Any]], None] | No
     try:
         if chosen.grant:
             opened.grant = inputs.grant(chosen.grant, opened.catalog)
+        if chosen.ceiling:
+            opened.ceiling = inputs.grant(chosen.ceiling, opened.catalog)
         yield opened
     finally:
         opened.sandbox.close()

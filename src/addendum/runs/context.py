@@ -30,6 +30,8 @@ class Context:
     catalog: Catalog
     clock: Clock
     grant: Grant
+    ceiling: Grant | None = None
+    """What no grant of a run may go beyond; None for no ceiling."""
     observer: Callable[[Mapping[str, Json]], None] = _nobody
     loop: asyncio.AbstractEventLoop | None = None
     limits: Limits = field(default_factory=Limits)

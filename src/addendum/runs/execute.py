@@ -50,7 +50,8 @@ class Attempt:
             ask_providers(journal, self.context.catalog, dispatcher)
             commit_answers(journal)
             number = journal.history.drives + 1
-            journal.append(Entry("drive", self._begin(number)))
+            catalog = self.context.catalog
+            journal.append(Entry("drive", self._begin(number)), blobs={catalog.digest: catalog.data})
             drive = self._drive(number, dispatcher)
             ending = drive.run()
             locate(self.scene.program, ending.where)

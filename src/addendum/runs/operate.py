@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from addendum import canon
 from addendum.authority.grant import Grant
 from addendum.broker.journal import Journal
-from addendum.broker.reconcile import abandoned, answered, unresolved, waiting
+from addendum.broker.principal import ledger_of
+from addendum.broker.reconcile import Question, abandoned, answered, questions, unresolved, waiting
 from addendum.canon import Json
 from addendum.errors import NotFound, RunBusy, UsageError
 from addendum.records.entries import Attempt
 from addendum.records.stored import Entry
 from addendum.runs.context import Context
-from addendum.runs.start import driving, give_back
+from addendum.runs.start import driving, give_back, under_ceiling
 
+Open = TypeVar("Open", Attempt, Attempt | Question)
 
 UNKNOWN: Any = object()
 """Stands for: the result isn't known."""
@@ -56,8 +58,10 @@ def reconcile(
 
 def approve(
     context: Context, run: str, *, approved: bool, note: str = "", which: Sequence[str] = (), by: str = ""
-) -> list[Attempt]:
-    """Answer open approvals: those at the identities `which`, else all. Returns the ones that were answered.
+) -> list[Attempt | Question]:
+    """Answer open approvals and questions of the grant's rules: those at the identities `which`, else all.
+
+    Returns the ones that were answered. An answer to a question is for its payload, and for one call.
 
     While another process drives the run, the answers are left for it to pick up. Answering twice has no effect:
     the second finds nothing open and raises `UsageError`.
@@ -65,9 +69,12 @@ def approve(
     value: Json = {"approved": approved, "note": note}
     who = by or context.operator
     with _writing(context, run) as (journal, driven):
-        chosen = _chosen(waiting(journal.history), which, run, "waits for an approval")
+        found: list[Attempt | Question] = [*waiting(journal.history), *questions(journal.history)]
+        chosen = _chosen(found, which, run, "waits for an approval")
         for attempt in chosen:
-            if driven:
+            if isinstance(attempt, Question):
+                journal.append(Entry("allow", {"ask": attempt.seq, "approved": approved, "note": note, "by": who}))
+            elif driven:
                 journal.append(Entry("answer", {"attempt": attempt.seq, "result": value, "by": who}))
             else:
                 entry, blobs = answered(attempt, value, who)
@@ -75,10 +82,45 @@ def approve(
         return chosen
 
 
-def set_grant(context: Context, run: str, grant: Grant, *, by: str = "") -> None:
-    """Give a run another grant; it counts from its next attempt on. Raises `NotFound`, `RunBusy`."""
+def set_grant(context: Context, run: str, grant: Grant, *, by: str = "") -> Grant:
+    """Give a run another grant, within the ceiling; it counts from its next attempt on. Returns what it has.
+
+    Raises `NotFound`, `RunBusy`, and `Rejected` for what lies outside the ceiling.
+    """
+    within = under_ceiling(context, grant)
     with driving(context, run) as journal:
-        journal.append(Entry("grant", {"grant": grant.to_json(), "by": by or context.operator}))
+        journal.append(Entry("grant", {"grant": within.to_json(), "by": by or context.operator}))
+    return within
+
+
+def revoke(context: Context, run: str, *, reason: str = "", by: str = "") -> list[str]:
+    """End a run's authority: from its next reservation on nothing is sent, until it gets another grant.
+
+    Returns the identities of calls that are held: sent, without an end. Raises `NotFound`.
+    """
+    with _writing(context, run) as (journal, _):
+        journal.append(Entry("revoke", {"by": by or context.operator, "reason": reason}))
+        return [attempt.identity for attempt in journal.history.attempts.values() if not attempt.waits]
+
+
+def revoke_principal(
+    context: Context, principal: str, *, restore: bool = False, reason: str = "", by: str = ""
+) -> None:
+    """End, or give back, the authority of all runs of a principal. Raises `NotFound` if it has no accounts."""
+    entry = Entry("restore" if restore else "revoke", {"by": by or context.operator, "reason": reason})
+    context.store.append(ledger_of(principal), [entry])
+
+
+def accept_catalog(context: Context, run: str, *, by: str = "") -> str:
+    """Accept that the catalog has changed since a run's last attempt. Returns the digest that is accepted.
+
+    Raises `NotFound`, `RunBusy`.
+    """
+    with driving(context, run) as journal:
+        found = context.catalog.digest
+        blobs = {found: context.catalog.data}
+        journal.append(Entry("catalog", {"catalog": found, "by": by or context.operator}), blobs=blobs)
+        return found
 
 
 def cancel(context: Context, run: str, *, by: str = "") -> bool:
@@ -107,7 +149,7 @@ def _writing(context: Context, run: str) -> Iterator[tuple[Journal, bool]]:
         give_back(context.store, lease)
 
 
-def _chosen(found: list[Attempt], which: Sequence[str], run: str, what: str = "is unresolved") -> list[Attempt]:
+def _chosen(found: list[Open], which: Sequence[str], run: str, what: str = "is unresolved") -> list[Open]:
     if not found:
         raise UsageError(f"Nothing in the run {run} {what}.", hint="`addendum show RUN` says what it waits for.")
     if not which:

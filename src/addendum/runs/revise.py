@@ -25,7 +25,7 @@ from addendum.runs.context import Context
 from addendum.runs.execute import Attempt
 from addendum.runs.prepare import Scene, scene, script
 from addendum.runs.result import StepResult
-from addendum.runs.start import driving, granted, not_admitted, policy_of, revision_entry
+from addendum.runs.start import catalog_changed, driving, granted, not_admitted, policy_of, revision_entry
 from addendum.script.program import Program
 
 SHOWN = 20
@@ -157,6 +157,9 @@ def revise(
                 f"The run {run} has changed since the plan was made (entry {at[0]} then, {history.seq} now).",
                 hint="Plan again, and look at what is different.",
             )
+        changed = catalog_changed(context, journal)
+        if changed is not None:
+            return changed
         drawn = _draw(context, journal, source, args, policy, allowances)
         if drawn.plan is None or drawn.ready is None or drawn.admission.program is None:
             return not_admitted(run, drawn.admission, history.committed)

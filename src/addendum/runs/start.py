@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import datetime
+import json
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from addendum import canon
+from addendum.authority.catalog import changes
+from addendum.authority.ceiling import meet
 from addendum.authority.grant import Grant, from_json
 from addendum.broker.journal import Journal, stow
 from addendum.canon import Digest, Json
-from addendum.errors import StoreError, UsageError
+from addendum.errors import Rejected, StoreCorrupt, StoreError, UsageError
 from addendum.kernel.policy import Allowances, Policy
 from addendum.ports import Lease, RunHeader, Store
 from addendum.records.entries import Revision
@@ -98,7 +101,7 @@ def start(
     `args` is any JSON value. Raises `UsageError` for a run name that is taken, `NotJson` for other args, `ConfigError`
     for an unknown policy; a source that isn't admitted is a result, and leaves no run behind.
     """
-    grant = context.grant if grant is None else grant
+    grant = under_ceiling(context, context.grant if grant is None else grant)
     chosen = Policy().override(policy or {})
     canon.canonical(args)
     admission = admit(source, context.catalog, grant)
@@ -127,6 +130,9 @@ def resume(
     with driving(context, run) as journal:
         if not journal.history.revisions:
             raise UsageError(f"The run {run} never started.", hint="Start it again under another name.")
+        changed = catalog_changed(context, journal)
+        if changed is not None:
+            return changed
         current = journal.history.current
         source = context.store.blob(current.source).decode("utf-8")
         kept = Allowances(
@@ -141,6 +147,46 @@ def resume(
             ready.dropped = [r for r in journal.history.records.values() if _dropped(r.identity, current.drops)]
         args = journal.value(current.args)
         return Attempt(context, ready, "resume", args, stop=stop or threading.Event()).run()
+
+
+def under_ceiling(context: Context, grant: Grant) -> Grant:
+    """Return a grant within the ceiling. Raises `Rejected` with what lies outside: nothing is narrowed in silence."""
+    if context.ceiling is None:
+        return grant
+    found = meet(grant, context.ceiling)
+    if isinstance(found, Grant):
+        return found
+    more = f" ({len(found) - 1} more)" if len(found) > 1 else ""
+    raise Rejected(
+        f"{found[0]}{more}",
+        hint="Ask for less, or have the ceiling raised by whoever owns it.",
+        outside=[each.to_json() for each in found],
+    )
+
+
+def catalog_changed(context: Context, journal: Journal) -> StepResult | None:
+    """Return the stop for a run whose catalog has changed since its last attempt, in what it called; None if it hasn't,
+    or an operator accepted it."""
+    history = journal.history
+    if history.catalog in ("", context.catalog.digest):
+        return None
+    try:
+        before = json.loads(journal.store.blob(history.catalog))
+    except StoreCorrupt:
+        return None  # written before catalogs were kept
+    found = changes(before, context.catalog, history.totals)
+    if not found:
+        return None
+    fields = "; ".join(f"{name}: {', '.join(fields)}" for name, fields in found.items())
+    return StepResult(
+        run=journal.run,
+        status="stopped",
+        stop="denied",
+        message=f"The catalog has changed since the last attempt, in what this run called ({fields}).",
+        hint="A changed capability gives another result: `addendum catalog accept RUN` goes on with it.",
+        committed=history.committed,
+        details={"catalog": found},
+    )
 
 
 def granted(journal: Journal) -> Grant:

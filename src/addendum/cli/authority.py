@@ -1,0 +1,227 @@
+"""catalog, meters, asks, revoke: what runs may do, and what is left of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from addendum.cli import opening, options
+from addendum.cli.output import Output
+from addendum.errors import NotFound
+
+if TYPE_CHECKING:
+    from addendum.authority.catalog import Catalog
+
+app = typer.Typer(no_args_is_help=True, help="What capabilities are, cost and may do to the world.")
+Name = Annotated[
+    str | None, typer.Argument(metavar="[CAPABILITY]", help="One of them; all if left out.", show_default=False)
+]
+By = Annotated[str, typer.Option("--by", metavar="NAME", help="Who decides, for the record.", show_default=False)]
+
+
+def _catalog(provider: str | None) -> Catalog:
+    from addendum import wiring
+
+    settings = opening.settings(provider=provider)
+    return wiring.told(wiring.open_provider(settings.provider)[1], settings)
+
+
+@app.command()
+def show(name: Name = None, provider: options.Provider = None, json: options.Json = False) -> int:
+    """Show the catalog: versions, effect classes, facts, prices, and the digest that names it."""
+    from addendum.authority.money import usd
+    from addendum.cli.views.words import table
+
+    catalog, output = _catalog(provider), Output(json)
+    chosen = _named(catalog, name)
+    if json:
+        output.value({"digest": catalog.digest, "capabilities": [catalog[each].to_json() for each in chosen]})
+        return 0
+    listed = table("capability", "effect", "facts", "price", "at most", "saturation", fold=("facts",))
+    for each in chosen:
+        capability = catalog[each]
+        facts = ", ".join(fact for fact, holds in capability.facts.items() if holds)
+        claim: str = capability.saturation.kind if capability.saturation is not None else "additive"
+        claim = claim if capability.side_effecting else "-"
+        prices = (f"${usd(capability.price)}", f"${usd(capability.reserve)}")
+        listed.add_row(f"{each}@{capability.version}", capability.effect, facts, *prices, claim)
+    output.show(listed)
+    output.show(f"digest  {catalog.digest}")
+    return 0
+
+
+@app.command()
+def lint(name: Name = None, provider: options.Provider = None, json: options.Json = False) -> int:
+    """Say what a catalog claims that can't be, and what it leaves open. Exit code 3 for the first kind."""
+    from addendum.authority.catalogfile import lint as look
+
+    catalog, output = _catalog(provider), Output(json)
+    chosen = {each: catalog[each] for each in _named(catalog, name)}
+    remarks = list(look(chosen))
+    if json:
+        output.value(
+            [{"capability": r.capability, "message": r.message, "fix": r.fix, "error": r.error} for r in remarks]
+        )
+    else:
+        for remark in remarks:
+            output.show(f"{'wrong' if remark.error else 'open '}  {remark.capability}: {remark.message} {remark.fix}")
+        output.show(f"{len(remarks)} remarks on {len(chosen)} capabilities")
+    return 3 if any(remark.error for remark in remarks) else 0
+
+
+@app.command()
+def accept(
+    run: options.Run,
+    by: By = "",
+    store: options.Store = None,
+    provider: options.Provider = None,
+    json: options.Json = False,
+) -> int:
+    """Accept that the catalog has changed since a run's last attempt, so that it may go on."""
+    from addendum.runs import operate
+
+    with opening.context(opening.settings(store=store, provider=provider)) as context:
+        name = opening.resolve(context.store, run)
+        digest = operate.accept_catalog(context, name, by=by)
+        output = Output(json)
+        if json:
+            output.value({"run": name, "catalog": digest})
+        else:
+            output.show(f"The run {name} goes on with the catalog {digest[:12]}. Next: addendum resume {name}")
+    return 0
+
+
+def _named(catalog: Catalog, name: str | None) -> list[str]:
+    if name is not None and name not in catalog:
+        raise NotFound(f"The catalog has no {name!r}.", hint=f"It has {', '.join(sorted(catalog))}.")
+    return sorted(catalog) if name is None else [name]
+
+
+def meters(
+    subject: Annotated[
+        str, typer.Argument(metavar="RUN|PRINCIPAL", help="A run, or a principal of grants.", show_default=False)
+    ],
+    store: options.Store = None,
+    provider: options.Provider = None,
+    json: options.Json = False,
+) -> int:
+    """Show what is used, held and left of each limit of a run, or what a principal used in all its runs."""
+    from addendum.clock import SystemClock
+    from addendum.runs import meters as found
+
+    catalog, output = _catalog(provider), Output(json)
+    with opening.store(opening.settings(store=store)) as opened:
+        try:
+            run = opening.resolve(opened, subject)
+        except NotFound as error:
+            try:
+                revoked, accounts = found.of_principal(opened, subject)
+            except NotFound:
+                raise error from None
+            _principal(output, subject, revoked, [each.to_json() for each in accounts])
+            return 0
+        grant, levels = found.of_run(opened, run, catalog, SystemClock())
+    _levels(output, run, grant.principal, [level.to_json() for level in levels])
+    return 0
+
+
+def _levels(output: Output, run: str, principal: str, levels: list[dict[str, Any]]) -> None:
+    from addendum.cli.views.words import table
+
+    if output.json:
+        output.value({"run": run, "principal": principal, "limits": levels})
+        return
+    listed = table("limit", "used", "held", "left", fold=("limit",))
+    for level in levels:
+        listed.add_row(
+            level["limit"], *("-" if level[key] is None else f"{level[key]}" for key in ("used", "held", "left"))
+        )
+    output.show(listed)
+    if not levels:
+        output.show(f"The grant of the run {run} has no limits.")
+
+
+def _principal(output: Output, principal: str, revoked: bool, accounts: list[dict[str, Any]]) -> None:
+    from addendum.cli.views.words import table
+
+    if output.json:
+        output.value({"principal": principal, "revoked": revoked, "accounts": accounts})
+        return
+    keys = ("capability", "calls", "cost_usd", "held_usd", "in_flight", "tokens", "bytes_out", "bytes_in")
+    listed = table(*keys)
+    for account in accounts:
+        listed.add_row(*(str(account[key]) for key in keys))
+    output.show(listed)
+    if revoked:
+        output.show(f"The authority of {principal} is revoked.")
+
+
+def asks(run: options.Run, store: options.Store = None, json: options.Json = False) -> int:
+    """Show what the grant's rules ask a person before a call is sent, with what differs from what was asked before."""
+    from addendum.authority.money import usd
+    from addendum.broker.journal import Journal
+    from addendum.broker.reconcile import difference, questions
+
+    output = Output(json)
+    with opening.store(opening.settings(store=store)) as opened:
+        journal = Journal(opened, opening.resolve(opened, run))
+        listed = []
+        for each in questions(journal.read()):
+            payload = journal.value(each.payload)
+            found: dict[str, Any] = {
+                "identity": each.identity,
+                "capability": each.capability,
+                "rule": each.rule,
+                "most_usd": usd(each.most),
+                "payload": payload,
+                "changed": difference(journal.value(each.instead), payload) if each.instead is not None else {},
+            }
+            listed.append(found)
+        if json:
+            output.value({"run": journal.run, "asks": listed})
+            return 0
+        for item in listed:
+            output.show(f"{item['capability']} at {item['identity']} ({item['rule']}, at most ${item['most_usd']})")
+            output.show(f"  payload {item['payload']}")
+            for pointer, (before, after) in item["changed"].items():
+                output.show(f"  changed {pointer or '/'}: {before} -> {after}")
+        if listed:
+            output.show(f"Next: addendum approve {journal.run}, or with --no")
+        else:
+            output.show("Nothing is asked.")
+    return 0
+
+
+def revoke(
+    subject: Annotated[
+        str, typer.Argument(metavar="RUN|PRINCIPAL", help="A run, or a principal of grants.", show_default=False)
+    ],
+    principal: Annotated[bool, typer.Option("--principal", help="It is a principal: all its runs.")] = False,
+    restore: Annotated[bool, typer.Option("--restore", help="Give a principal's authority back.")] = False,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for the record.")] = "",
+    by: By = "",
+    store: options.Store = None,
+    provider: options.Provider = None,
+    json: options.Json = False,
+) -> int:
+    """End a run's authority: nothing more is sent, from its next reservation on. Another grant gives it back."""
+    from addendum.runs import operate
+
+    output = Output(json)
+    with opening.context(opening.settings(store=store, provider=provider)) as context:
+        if principal or restore:
+            operate.revoke_principal(context, subject, restore=restore, reason=reason, by=by)
+            word = "given back" if restore else "revoked"
+            if json:
+                output.value({"principal": subject, "revoked": not restore})
+            else:
+                output.show(f"The authority of {subject} is {word}.")
+            return 0
+        name = opening.resolve(context.store, subject)
+        held = operate.revoke(context, name, reason=reason, by=by)
+        if json:
+            output.value({"run": name, "revoked": True, "held": held})
+        else:
+            output.show(f"The authority of the run {name} is revoked; {len(held)} calls are under way or unresolved.")
+    return 0

@@ -1,0 +1,266 @@
+"""What a run may do, from its start to its end: narrowings, approvals, revocation, ceilings, changed catalogs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from addendum.authority.catalog import Capability, Catalog
+from addendum.authority.grant import from_json
+from addendum.broker.journal import Journal
+from addendum.errors import NotFound, Rejected, UsageError
+from addendum.ports import Reply, Request, Sandbox, Usage
+from addendum.records.entries import Effect
+from addendum.runs import meters, operate
+from addendum.runs.context import Context
+from addendum.runs.result import StepResult
+from addendum.runs.revise import revise
+from addendum.runs.start import resume, start
+from addendum.sandbox.embedded import EmbeddedSandbox
+from addendum.testing.clock import ManualClock
+from addendum.testing.memory_store import MemoryStore
+
+
+class Files:
+    """A provider that deletes files, and says what it deleted."""
+
+    def __init__(self) -> None:
+        self.deleted: list[Any] = []
+        self.usage = Usage()
+
+    async def dispatch(self, request: Request) -> Reply:
+        self.deleted.append(request.payload)
+        return Reply({"ok": True}, self.usage)
+
+    async def lookup(self, capability: str, key: str) -> Reply | None:
+        return None
+
+
+def delete(effect: Effect = "irreversible", **more: Any) -> Capability:
+    return Capability(name="file.delete", effect=effect, max_result=100, **more)
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    opened = EmbeddedSandbox()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def files() -> Files:
+    return Files()
+
+
+@pytest.fixture
+def context(sandbox: Sandbox, files: Files) -> Context:
+    """A context around the provider, with one capability."""
+    return Context(
+        store=MemoryStore(),
+        sandbox=sandbox,
+        provider=files,
+        catalog=Catalog([delete()]),
+        clock=ManualClock(),
+        grant=from_json({"capabilities": {"file.delete": {}}}),
+        backoff=0.0,
+    )
+
+
+ONE = """async def orchestrate(ctx, args):
+    return await ctx.run("file.delete", {"path": "a"})
+"""
+LOOP = """async def orchestrate(ctx, args):
+    for name in ["a", "b", "c"]:
+        await ctx.run("file.delete", {"path": name})
+    return "gone"
+"""
+
+
+def go(context: Context, source: str, run: str = "r", **grant: Any) -> StepResult:
+    own = grant.pop("own", {})
+    found = from_json({"capabilities": {"file.delete": own}, "worst_case": "at_run_time", **grant})
+    return start(context, source, {}, grant=found, run=run)
+
+
+def test_deleting_one_and_deleting_in_a_loop_are_told_apart_by_the_grant(context: Context, files: Files) -> None:
+    """Both are allowed per call; one target per run lets the first through and stops the second at its second call."""
+    own = {"limits": [{"meter": "distinct:/path", "max": 1}]}
+    assert go(context, ONE, "one", own=own).status == "completed"
+    found = go(context, LOOP, "loop", own=own)
+    assert (found.status, found.dispatched) == ("paused", 1)
+    assert "distinct:/path <= 1" in found.message
+    assert len(files.deleted) == 2
+    assert resume(context, "loop").dispatched == 0
+
+
+def test_a_payload_outside_the_narrowing_stops_before_any_effect(context: Context, files: Files) -> None:
+    """Where the grant says which payloads, another one is denied, and nothing of its batch is sent."""
+    found = go(context, LOOP, own={"where": {"/path": {"enum": ["b"]}}})
+    assert (found.status, found.stop, files.deleted) == ("stopped", "denied", [])
+
+
+def test_a_grant_that_has_ended_sends_nothing(context: Context, files: Files) -> None:
+    """At the deadline the run pauses; a new grant is a person's act, and lets it go on."""
+    found = go(context, ONE, expires="2020-01-01T00:00:00Z")
+    assert (found.status, files.deleted) == ("paused", [])
+    operate.set_grant(context, "r", context.grant)
+    assert resume(context, "r").status == "completed"
+
+
+# --- approval ---------------------------------------------------------------------------------------------------
+
+
+def test_a_rule_asks_before_the_call_and_an_answer_is_used_once(context: Context, files: Files) -> None:
+    """The run waits with nothing sent; after a yes the call goes; a second yes finds nothing open."""
+    found = go(context, ONE, approval=[{"when": "irreversible"}])
+    assert (found.status, files.deleted) == ("waiting", [])
+    assert resume(context, "r").status == "waiting"
+    (asked,) = operate.approve(context, "r", approved=True)
+    assert asked.capability == "file.delete"
+    with pytest.raises(UsageError):
+        operate.approve(context, "r", approved=True)
+    assert resume(context, "r").status == "completed"
+    journal = Journal(context.store, "r")
+    assert journal.read().allowed == {}
+    assert len(files.deleted) == 1
+
+
+def test_a_no_stops_the_run(context: Context, files: Files) -> None:
+    """Declined is denied; no script can catch it."""
+    go(context, ONE, approval=[{"when": "always"}])
+    operate.approve(context, "r", approved=False, note="not that one")
+    found = resume(context, "r")
+    assert (found.status, found.stop, files.deleted) == ("stopped", "denied", [])
+    assert "not that one" in found.message
+
+
+def test_another_payload_is_asked_about_anew_with_the_difference(context: Context, files: Files) -> None:
+    """A yes to one payload is none to another one at the same place."""
+    from addendum.broker.reconcile import difference, questions
+
+    go(context, ONE, approval=[{"when": "always"}])
+    operate.approve(context, "r", approved=True)
+    found = revise(context, "r", ONE.replace('"a"', '"b"'))
+    assert (found.status, files.deleted) == ("waiting", [])
+    journal = Journal(context.store, "r")
+    (asked,) = questions(journal.read())
+    assert asked.instead is not None
+    assert difference(journal.value(asked.instead), journal.value(asked.payload)) == {"/path": ["a", "b"]}
+    back = revise(context, "r", ONE)
+    assert (back.status, files.deleted) == ("waiting", [])  # the old yes is over
+
+
+def test_from_the_nth_call_on_a_person_is_asked(context: Context, files: Files) -> None:
+    """The first two go, the third waits."""
+    found = go(context, LOOP, approval=[{"when": "nth", "n": 3}])
+    assert (found.status, len(files.deleted)) == ("waiting", 2)
+    operate.approve(context, "r", approved=True)
+    assert (resume(context, "r").result, len(files.deleted)) == ("gone", 3)
+
+
+# --- revocation, freezing ---------------------------------------------------------------------------------------
+
+
+def test_revocation_acts_at_the_next_reservation(context: Context, files: Files) -> None:
+    """An operator's word between two calls: the second isn't sent; another grant gives it back."""
+    done: list[str] = []
+
+    def watch(event: Any) -> None:
+        if event["event"] == "handed_over" and not done:
+            done.append(event["identity"])
+            operate.revoke(context, "r", reason="enough")
+
+    context.observer = watch
+    found = go(context, LOOP)
+    assert (found.status, len(files.deleted)) == ("paused", 1)
+    assert "revoked" in found.message
+    assert resume(context, "r").dispatched == 0
+    operate.set_grant(context, "r", context.grant)
+    assert resume(context, "r").result == "gone"
+
+
+def test_a_revoked_principal_ends_all_its_runs(context: Context, files: Files) -> None:
+    """No run of the principal sends anything until its authority is given back."""
+    go(context, ONE, "first", principal="team")
+    operate.revoke_principal(context, "team")
+    assert go(context, ONE, "second", principal="team").status == "paused"
+    operate.revoke_principal(context, "team", restore=True)
+    assert resume(context, "second").status == "completed"
+    with pytest.raises(NotFound):
+        operate.revoke_principal(context, "nobody")
+
+
+def test_a_provider_that_reports_more_than_its_maximum_is_frozen(context: Context, files: Files) -> None:
+    """The overrun is charged, an alarm is told, and nothing more of that capability is sent until a new grant."""
+    told: list[Any] = []
+    context.observer = told.append
+    context.catalog = Catalog([delete(price=10, most=20)])
+    files.usage = Usage(cost=200)
+    found = go(context, LOOP)
+    assert (found.status, len(files.deleted), found.total_cost) == ("paused", 1, 200)
+    assert [e for e in told if e["event"] == "frozen"] == [
+        {
+            "run": "r",
+            "event": "frozen",
+            "capability": "file.delete",
+            "attempt": 4,
+            "meter": "cost_usd",
+            "reported": 200,
+            "declared": 20,
+        }
+    ]
+    assert resume(context, "r").dispatched == 0
+
+
+# --- ceiling and catalog ----------------------------------------------------------------------------------------
+
+
+def test_a_grant_outside_the_ceiling_is_rejected_and_one_within_gets_its_limits(context: Context) -> None:
+    """Nothing is narrowed in silence, and what isn't mentioned is the ceiling's."""
+    context.ceiling = from_json(
+        {"capabilities": {"file.delete": {"limits": [{"meter": "calls", "max": 2}]}}, "worst_case": "at_run_time"}
+    )
+    with pytest.raises(Rejected) as caught:
+        go(context, LOOP, own={"limits": [{"meter": "calls", "max": 3}]})
+    assert caught.value.facts["outside"][0]["what"] == "calls of file.delete"  # type: ignore[index]
+    found = go(context, LOOP)
+    assert (found.status, found.dispatched) == ("paused", 2)
+
+
+def test_a_changed_catalog_stops_until_it_is_accepted(context: Context, files: Files) -> None:
+    """Another version of a capability that the run called is reported with its fields; accepted, the run goes on."""
+    go(context, LOOP, own={"limits": [{"meter": "calls", "max": 1}]})
+    operate.set_grant(context, "r", context.grant)
+    context.catalog = Catalog([replace(delete(), version="2", about="told otherwise")])
+    found = resume(context, "r")
+    assert (found.status, found.stop) == ("stopped", "denied")
+    assert found.details["catalog"] == {"file.delete": {"version": ["1", "2"]}}
+    assert revise(context, "r", LOOP).stop == "denied"
+    operate.accept_catalog(context, "r")
+    assert resume(context, "r").status == "completed"
+
+
+def test_what_the_run_never_called_may_change(context: Context) -> None:
+    """A new capability, and texts, are no change of the run's results."""
+    go(context, LOOP, own={"limits": [{"meter": "calls", "max": 1}]})
+    operate.set_grant(context, "r", context.grant)
+    context.catalog = Catalog([replace(delete(), about="in other words"), Capability(name="new", effect="read")])
+    assert resume(context, "r").status == "completed"
+
+
+def test_meters_say_what_is_used_held_and_left(context: Context) -> None:
+    """For each limit of a run, and for a principal over its runs."""
+    go(
+        context,
+        LOOP,
+        principal="team",
+        own={"limits": [{"meter": "calls", "max": 5}, {"meter": "bytes_out", "max": 99, "per": "call"}]},
+        limits=[{"meter": "calls", "max": 9, "scope": "principal"}],
+    )
+    _, levels = meters.of_run(context.store, "r", context.catalog, context.clock)
+    assert [(level.used, level.left) for level in levels] == [(3, 2), (None, None), (3, 6)]
+    revoked, (account,) = meters.of_principal(context.store, "team")
+    assert (revoked, account.totals.calls, account.held_cost) == (False, 3, 0)
