@@ -28,7 +28,9 @@ class Bounds:
 
     `loops`: iterations of a `for` or `while` per entry, and of a comprehension's generators. `fanouts`: width
     per call. `multiplicity`: how often a call can run per entry of its function body or loop iteration.
-    `calls_per_run`: worst case of one `ctx.run` over a whole run. `worst_case`: by capability.
+    `calls_per_run`: worst case of one `ctx.run` over a whole run. `worst_case`: by capability. `set_walks` are
+    expressions that are walked and may be sets; `unawaited` calls make coroutines that nobody runs, `misused`
+    ones make coroutines that are read as data.
     """
 
     loops: dict[ast.AST, int | None] = field(default_factory=dict)
@@ -38,6 +40,8 @@ class Bounds:
     worst_case: dict[str, int | None] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     set_walks: tuple[ast.AST, ...] = ()
+    unawaited: tuple[ast.Call, ...] = ()
+    misused: tuple[ast.Call, ...] = ()
 
 
 def analyse(scope: Scope, max_steps: int = 30_000, max_bound: int = 1_000_000) -> Bounds:
@@ -77,6 +81,9 @@ def _run(machine: Machine, scope: Scope, st: State) -> Cost:
 def _tables(machine: Machine, scope: Scope, cost: Cost) -> Bounds:
     involved = any(problem.kind == "involved" for problem in machine.problems.values())
     out = Bounds(problems=tuple(sorted(machine.problems.values(), key=_place)), set_walks=tuple(machine.set_walks))
+    if not involved:
+        out.unawaited = tuple(node for node in machine.made if node not in machine.ran)
+        out.misused = tuple(machine.misused)
     for node, count in machine.loops.items():
         out.loops[node] = _whole(count)
     for fanout, count in machine.fanouts.items():

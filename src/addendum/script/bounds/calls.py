@@ -214,6 +214,7 @@ def run_coro(machine: Machine, coro: Coro, st: State) -> V:
     """Run a coroutine that was made before."""
     from addendum.script.bounds.fanouts import perform
 
+    machine.ran.add(coro.node)
     if coro.closure is None:
         return perform(machine, coro.node, coro.params, st)
     return run_body(machine, coro.closure, coro.params, st, coro.node, coro.act)

@@ -318,6 +318,7 @@ def walrus(machine: Machine, node: ast.NamedExpr, st: State) -> V:
 
 def attribute(machine: Machine, node: ast.Attribute, st: State) -> V:
     value = machine.eval(node.value, st)
+    machine.used(value)
     return mix((value,), st)
 
 
@@ -327,6 +328,7 @@ def starred(machine: Machine, node: ast.Starred, st: State) -> V:
 
 def subscript(machine: Machine, node: ast.Subscript, st: State) -> V:
     value = machine.eval(node.value, st)
+    machine.used(value)
     if isinstance(node.slice, ast.Slice):
         return sliced(machine, node, value, node.slice, st)
     index = machine.eval(node.slice, st)

@@ -22,6 +22,9 @@ def builtin(machine: Machine, node: ast.Call, name: str, st: State) -> V:
         return FLAG if name in _FLAGS else TOP
     args = arguments(machine, node, st)
     handler = BUILTINS.get(name)
+    if name in _WALKING:
+        for value in args.items:
+            machine.used(value)
     if handler is not None and args.star is None and args.double is None:
         return handler(machine, node, args, st)
     held = args.all()
@@ -35,6 +38,7 @@ _PLAIN = frozenset(
 )
 
 
+_WALKING = frozenset({"len", "list", "tuple", "sorted", "zip", "enumerate", "reversed", "sum", "set", "iter", "int"})
 _FLAGS = frozenset({"isinstance", "any", "all", "bool"})
 
 

@@ -101,6 +101,9 @@ class Machine:
         self.begins: dict[int, dict[tuple[int, str], V]] = {}
         self.assumed: dict[int, list[tuple[int | tuple[int, str], bool]]] = {}
         self.cut: set[int] = set()
+        self.made: dict[ast.Call, None] = {}
+        self.ran: set[ast.Call] = set()
+        self.misused: dict[ast.Call, None] = {}
         self.set_walks: dict[ast.AST, None] = {}
         self.missing: set[tuple[int, str]] = set()
         self._coros: dict[tuple[Any, ...], Coro] = {}
@@ -139,6 +142,7 @@ class Machine:
         found = self._coros.get(key)
         if found is None:
             found = self._coros[key] = Coro(node, closure, act, params)
+            self.made[node] = None
         return found
 
     def closure(self, node: Any, act: Act, defaults: tuple[tuple[str, V], ...]) -> Closure:
@@ -396,8 +400,15 @@ class Machine:
         if not self.quiet:
             self.problems.setdefault((kind, node), Problem(kind, node, why))
 
+    def used(self, value: V) -> None:
+        """Note that a value is used as data: subscripted, walked, measured. A coroutine is none."""
+        if value.coros and not value.top:
+            for coro in value.coros:
+                self.misused[coro.node] = None
+
     def walked(self, node: ast.AST, value: V, st: State) -> None:
         """Note that a value is walked in order; a set has none."""
+        self.used(value)
         if any(st.heap[ref].kind == "set" for ref in value.refs):
             self.set_walks[node] = None
 

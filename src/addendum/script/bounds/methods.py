@@ -79,6 +79,7 @@ def method(machine: Machine, node: ast.Call, func: ast.Attribute, st: State) -> 
     if name in TEXT and node not in machine.busy:
         return TOP
     receiver = machine.eval(func.value, st)
+    machine.used(receiver)
     args = arguments(machine, node, st)
     handler = METHODS.get(name)
     if handler is not None:

@@ -54,6 +54,7 @@ def assign(machine: Machine, target: ast.expr, value: V, st: State) -> None:
 
 
 def _unpack(machine: Machine, target: ast.Tuple | ast.List, value: V, st: State) -> None:
+    machine.used(value)
     known = positions(value, st)
     count = len(target.elts)
     stars = [at for at, part in enumerate(target.elts) if isinstance(part, ast.Starred)]

@@ -21,9 +21,19 @@ AWAIT = "Write `await` in front of it."
 def dropped(subject: Subject) -> Iterator[Violation]:
     """Yield each maker whose coroutine nobody awaits."""
     finder = _Finder(subject)
+    told = set()
     for call in subject.nodes(ast.Call):
         if finder.makes(call):
-            yield from finder.verdict(call)
+            for violation in finder.verdict(call):
+                told.add(call)
+                yield violation
+    for call in subject.bounds.misused:
+        if call not in told:
+            told.add(call)
+            yield subject.violation("R02", call, "What {} gives is used as data before it is awaited.", AWAIT)
+    for call in subject.bounds.unawaited:
+        if call not in told:
+            yield subject.violation("R02", call, "{} is never awaited on any path, so it never runs.", AWAIT)
 
 
 class _Finder:
