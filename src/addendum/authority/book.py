@@ -1,0 +1,297 @@
+"""One book of accounts: what was used and what is held, of a run or of a principal. Arithmetic only (DESIGN section 7).
+
+Calls, payload bytes and targets count when a call leaves; cost, result bytes, tokens and seconds are held at the most
+that the call may take and count when it is settled.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from addendum.authority.catalog import Capability
+from addendum.authority.grant import DISTINCT, Grant, Limit, tokens
+from addendum.authority.window import Window
+from addendum.canon import Digest, Json, digest
+from addendum.records.history import Dispatch, Totals
+
+ENTRIES: Final = 2
+"""Entries that a call leaves in the journal: its attempt, and how that ended."""
+HELD: Final = ("cost_usd", "bytes_in", "tokens", "seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What a reservation took: cost in nano-dollars, bytes, tokens and seconds at their most. `targets` are digests of
+    the values that distinct meters count, by their pointers."""
+
+    capability: str
+    cost: int
+    bytes_out: int
+    bytes_in: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    agentic: bool = False
+    targets: Mapping[str, Digest] = field(default_factory=dict)
+
+    def of(self, meter: str) -> int | float:
+        """Return what it takes of a meter; 0 of one that is looked at only before a call."""
+        match meter:
+            case "calls" | "in_flight":
+                return 1
+            case "cost_usd":
+                return self.cost
+            case "bytes_out":
+                return self.bytes_out
+            case "bytes_in":
+                return self.bytes_in
+            case "journal_bytes":
+                return self.bytes_out + self.bytes_in
+            case "journal_records":
+                return ENTRIES
+            case "agents":
+                return int(self.agentic)
+            case "tokens":
+                return self.tokens
+            case "seconds":
+                return self.seconds
+            case _:
+                return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """A limit that a call would exceed: `used` and `held` of it, and what the call `asks` for."""
+
+    limit: Limit
+    used: int | float
+    held: int | float
+    asks: int | float
+
+    def sentence(self, identity: str) -> str:
+        """Say what stands in the way of a call."""
+        if self.limit.meter in ("expires", "revoked", "frozen"):
+            return f"Nothing more is sent: {self.limit}. {identity} waits for another grant."
+        used, held, asks = (self.limit.amount(value) for value in (self.used, self.held, self.asks))
+        return f"The limit {self.limit} is reached: {used} used, {held} held, {identity} asks for {asks}."
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """A limit that is only reached for now: the call waits, until `at` or until a call ends."""
+
+    limit: Limit
+    at: float | None
+
+
+def bounded(capability: Capability, grant: Grant) -> Capability:
+    """Return a capability within the grant's limits per call: results, tokens and time above them aren't taken."""
+    from dataclasses import replace
+
+    def least(own: int | float | None, meter: str) -> int | float | None:
+        granted = grant.per_call(meter, capability.name)
+        return min((value for value in (own, granted) if value is not None), default=None)
+
+    most_tokens = least(capability.most_tokens, "tokens")
+    return replace(
+        capability,
+        max_result=int(least(capability.max_result, "bytes_in") or 0),
+        timeout=float(least(capability.timeout, "seconds") or 0.001),
+        most_tokens=None if most_tokens is None else int(most_tokens),
+    )
+
+
+def hold(capability: Capability, grant: Grant, size: int, payload: Json) -> Hold:
+    """Return what a call takes at most. `capability` is `bounded`; `size` is the payload's, in bytes."""
+    return Hold(
+        capability=capability.name,
+        cost=capability.reserve,
+        bytes_out=size,
+        bytes_in=capability.max_result,
+        tokens=capability.most_tokens or 0,
+        seconds=capability.timeout if grant.per_call("seconds", capability.name) is not None else 0.0,
+        agentic=capability.agentic,
+        targets=targets(grant, capability.name, payload),
+    )
+
+
+def targets(grant: Grant, capability: str, payload: Json) -> dict[str, Digest]:
+    """Return the digests of the values that the grant's distinct meters count; a pointer to nothing counts as null."""
+    meters = {limit.meter for limit in grant.over(capability) if limit.meter.startswith(DISTINCT)}
+    return {meter: digest(at(payload, meter.removeprefix(DISTINCT))) for meter in meters}
+
+
+def at(value: Json, pointer: str) -> Json:
+    """Return what stands at a JSON pointer, None for nothing."""
+    for token in tokens(pointer):
+        if isinstance(value, dict):
+            value = value.get(token)
+        elif isinstance(value, list | tuple) and token.isdigit() and int(token) < len(value):
+            value = value[int(token)]
+        else:
+            return None
+    return value
+
+
+@dataclass(slots=True)
+class Book:
+    """`totals` and `recent` are the fold's: read, never copied. `agents` are the capabilities that are agentic."""
+
+    totals: Mapping[str, Totals]
+    recent: Iterable[Dispatch]
+    agents: frozenset[str] = frozenset()
+    most_recent: int | None = None
+    """How many dispatches `recent` can remember."""
+    held: dict[str, Counter[str]] = field(default_factory=lambda: {meter: Counter() for meter in HELD})
+    in_flight: Counter[str] = field(default_factory=Counter)
+    unwritten: list[Hold] = field(default_factory=list)
+    """Holds whose attempts aren't in the journal yet: they count as calls and bytes all the same."""
+    seen: dict[tuple[str, str], set[Digest]] = field(default_factory=dict)
+    windows: dict[Limit, Window] = field(default_factory=dict)
+
+    def check(self, limit: Limit, asked: Hold, now: float) -> Over | Later | None:
+        """Say whether a limit stands in the way of a call."""
+        asks = asked.of(limit.meter)
+        if limit.per == "call":
+            return Over(limit, 0, 0, asks) if asks > limit.most else None
+        if isinstance(limit.per, float):
+            if asks > limit.most:
+                return Over(limit, 0, 0, asks)  # no window ever has room for it
+            later = self._window(limit, limit.per).room(asks, limit.most, now)
+            return None if later is None else Later(limit, later)
+        if limit.meter.startswith(DISTINCT):
+            return self._distinct(limit, asked)
+        used, held = self.level(limit)
+        if limit.meter == "agents" and not asks:
+            return None
+        full = used + held >= limit.most if asks == 0 else used + held + asks > limit.most
+        if not full:
+            return None
+        if limit.meter == "in_flight" and limit.most >= 1:
+            return Later(limit, None)
+        return Over(limit, used, held, asks)
+
+    def take(self, taken: Hold, now: float) -> None:
+        """Take a hold."""
+        self.carry(taken)
+        self.in_flight[taken.capability] += 1
+        self.unwritten.append(taken)
+        self._note(taken, now)
+
+    def carry(self, taken: Hold) -> None:
+        """Hold what a call may still take; it counts as sent already."""
+        for meter in HELD:
+            self.held[meter][taken.capability] += taken.of(meter)  # type: ignore[assignment]
+
+    def undo(self, taken: Hold) -> None:
+        """Take a hold back: its attempt was not written."""
+        self.settle(taken)
+        self.unwritten.remove(taken)
+        for limit, window in self.windows.items():
+            if limit.capability in (None, taken.capability):
+                window.undo(taken.of(limit.meter))
+
+    def settle(self, taken: Hold) -> None:
+        """Give a hold back; what the call really took is in the totals by now."""
+        self.release(taken)
+        self.in_flight[taken.capability] -= 1
+
+    def release(self, taken: Hold) -> None:
+        """What was kept came out after all: nothing of it is held any more."""
+        for meter in HELD:
+            self.held[meter][taken.capability] -= taken.of(meter)  # type: ignore[assignment]
+
+    def target(self, capability: str, found: Mapping[str, Digest]) -> None:
+        """Note the values that a sent call had at the pointers of distinct meters."""
+        for meter, value in found.items():
+            self.seen.setdefault((capability, meter), set()).add(value)
+
+    def level(self, limit: Limit) -> tuple[int | float, int | float]:
+        """Return how much of a limit is used and held."""
+        name = limit.capability
+        if limit.meter.startswith(DISTINCT):
+            return len(self.seen.get((name or "", limit.meter), ())), 0
+        if isinstance(limit.per, float):
+            return self._window(limit, limit.per).level, 0
+        waiting = [each for each in self.unwritten if name in (None, each.capability)]
+        held: int | float = 0
+        if limit.meter == "in_flight":
+            return 0, _sum(self.in_flight, name)
+        if limit.meter in HELD:
+            held = _sum(self.held[limit.meter], name)
+        elif limit.meter == "journal_bytes":
+            held = _sum(self.held["bytes_in"], name) + sum(each.bytes_out for each in waiting)
+        else:
+            held = sum(each.of(limit.meter) for each in waiting)
+        names = self.totals if name is None else {name} & set(self.totals)
+        return sum(self._used(limit.meter, each) for each in names), held
+
+    def _used(self, meter: str, name: str) -> int | float:
+        totals = self.totals[name]
+        match meter:
+            case "calls":
+                return totals.calls
+            case "agents":
+                return totals.calls if name in self.agents else 0
+            case "cost_usd":
+                return totals.cost
+            case "journal_bytes":
+                return totals.bytes_out + totals.bytes_in
+            case "journal_records":
+                return ENTRIES * totals.calls
+            case _:
+                found: int | float = getattr(totals, meter)
+                return found
+
+    def _distinct(self, limit: Limit, asked: Hold) -> Over | None:
+        seen = self.seen.get((asked.capability, limit.meter), set())
+        mine = asked.targets.get(limit.meter, "")
+        return None if mine in seen or len(seen) < limit.most else Over(limit, len(seen), 0, 1)
+
+    def _note(self, taken: Hold, now: float) -> None:
+        self.target(taken.capability, taken.targets)
+        for limit, window in self.windows.items():
+            if limit.capability in (None, taken.capability):
+                window.add(now, taken.of(limit.meter))
+
+    def sent(self, dispatch: Dispatch) -> None:
+        """Note a dispatch of another process in the windows that are open."""
+        for limit, window in self.windows.items():
+            if limit.capability in (None, dispatch.capability):
+                window.add(dispatch.at, self._amount(limit, dispatch))
+
+    def _amount(self, limit: Limit, dispatch: Dispatch) -> int | float:
+        match limit.meter:
+            case "cost_usd":
+                return dispatch.cost
+            case "bytes_out":
+                return dispatch.bytes_out
+            case "agents":
+                return int(dispatch.capability in self.agents)
+            case _:
+                return 1
+
+    def _window(self, limit: Limit, seconds: float) -> Window:
+        found = self.windows.get(limit)
+        if found is None:
+            recent = list(self.recent)
+            found = self.windows[limit] = Window.of(
+                seconds,
+                (
+                    (each.at, self._amount(limit, each))
+                    for each in recent
+                    if limit.capability in (None, each.capability)
+                ),
+            )
+            if self.most_recent is not None and len(recent) >= self.most_recent:
+                found.full = recent[0].at + seconds  # there may have been more than are remembered
+            for each in self.unwritten:
+                if limit.capability in (None, each.capability):
+                    found.add(recent[-1].at if recent else 0.0, each.of(limit.meter))
+        return found
+
+
+def _sum(counter: Counter[str], name: str | None) -> int | float:
+    return sum(counter.values()) if name is None else counter[name]
