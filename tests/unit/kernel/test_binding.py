@@ -1,0 +1,75 @@
+"""A session's calls are bound to the program's positions."""
+
+from __future__ import annotations
+
+import pytest
+
+from addendum.errors import ProtocolViolation
+from addendum.kernel import binding
+from addendum.ports import Issued
+from addendum.script.program import compile_program
+
+PROGRAM = compile_program("""
+async def one(ctx, i):
+    return await ctx.run("art.make", {"i": i})
+
+async def orchestrate(ctx, args):
+    for i in range(3):
+        await one(ctx, i)
+    now = await ctx.now()
+    won = await ctx.race([one(ctx, 1), one(ctx, 2)])
+    return await ctx.dag({"a > b[0]": (lambda: one(ctx, 3), [])})
+""")
+GOOD = [
+    ("orchestrate/for.0[2] > orchestrate/for.0/one()#0 > one/art.make#0", "art.make"),
+    ("orchestrate/for.0[2] > orchestrate/for.0/one()#0 > one/art.make#0:12", "art.make"),
+    ("orchestrate/ctx.now#0", "ctx.now"),
+    ("orchestrate/race#0", "ctx.race"),
+    ("orchestrate/race#0[1] > one/art.make#0", "art.make"),
+    ('orchestrate/dag#0["a > b[0]"] > one/art.make#0', "art.make"),
+]
+BAD = [
+    ("one/art.make#0", "mail.send"),
+    ("one/art.make#1", "art.make"),
+    ("orchestrate/race#0", "art.make"),
+    ("orchestrate/dag#0", "ctx.race"),
+    ("orchestrate/for.0/one()#0", "one"),
+    ("orchestrate/for.0[1] > orchestrate/for.0", "art.make"),
+    ("", ""),
+]
+ASTRAY = [
+    "orchestrate/for.0 > one/art.make#0",
+    "orchestrate/for.0[01] > one/art.make#0",
+    "orchestrate/for.0:1[1] > one/art.make#0",
+    "orchestrate/for.1[0] > one/art.make#0",
+    "orchestrate/for.0/one()#0[1] > one/art.make#0",
+    "orchestrate/ctx.now#0 > one/art.make#0",
+    "orchestrate/race#0 > one/art.make#0",
+    'orchestrate/dag#0["\\u0061"] > one/art.make#0',
+    " > one/art.make#0",
+    "one/art.make#0:0",
+    "one/art.make#0:01",
+    "one/art.make#0[1]",
+    "one/art.make#0 > ",
+]
+
+
+@pytest.mark.parametrize(("identity", "capability"), GOOD)
+def test_a_call_that_is_written_in_the_source_is_bound(identity: str, capability: str) -> None:
+    """Sites, recorded reads, races; loops, call frames, branches by number and by name."""
+    binding.check(Issued(1, identity, capability, {}), PROGRAM)
+    binding.check_path(identity, PROGRAM)
+
+
+@pytest.mark.parametrize(("identity", "capability"), BAD)
+def test_a_call_that_is_not_written_there_is_refused(identity: str, capability: str) -> None:
+    """The capability is the site's, or there is no call."""
+    with pytest.raises(ProtocolViolation):
+        binding.check(Issued(1, identity, capability, {}), PROGRAM)
+
+
+@pytest.mark.parametrize("identity", ASTRAY)
+def test_a_path_that_is_written_otherwise_or_leads_nowhere_is_refused(identity: str) -> None:
+    """One identity has one text, and every frame of it is one of the program's."""
+    with pytest.raises(ProtocolViolation):
+        binding.check_path(identity, PROGRAM)
