@@ -89,9 +89,25 @@ class Claims:
         record = self.prefix.get(call.identity)
         if record is None or record.seq in self.claimed:
             return None
-        if record.is_read:
-            return record if record.capability == call.capability else None
-        return record if record.call == call.call else None
+        if record.call == call.call:
+            return record
+        if not record.is_read or record.capability != call.capability or self._renumbered(record, call):
+            return None
+        return record
+
+    def _renumbered(self, record: Record, call: Call) -> bool:
+        """Whether a race's branches have other numbers than when its winner was recorded: then that is another's."""
+        if record.capability != "ctx.race":
+            return False
+        records = self.sources.history.records
+        there, here = f"{record.origin}[", f"{call.identity}["
+        for seq, taken in self.claimed.items():
+            other = records.get(seq)
+            if other is None or other.source != record.source or not taken.identity.startswith(here):
+                continue
+            if other.origin.startswith(there) and _number(other.origin, there) != _number(taken.identity, here):
+                return True
+        return False
 
     def left_behind(self, call: Call, record: Record) -> Ambiguous | None:
         """Rule 4a: the call took its own record while an equal one of a gone identity is left over."""
@@ -347,3 +363,7 @@ class Claims:
     def _unclaimed(self, call: Call) -> list[Record]:
         """Return the records that are equal to a call and that nobody has."""
         return [record for record in self.equal(call) if record.seq not in self.claimed]
+
+
+def _number(identity: str, head: str) -> str:
+    return identity[len(head) :].partition("]")[0]
