@@ -77,6 +77,10 @@ class Store(Protocol):
     def release(self, lease: Lease) -> None:
         """Give the lease back. Never raises for a lease that is lost already."""
 
+    def driven(self, run: str) -> bool:
+        """Say whether a live process holds the right to drive a run. Writes nothing: who only looks at a run is in
+        nobody's way. Raises `NotFound`."""
+
     def append(
         self,
         run: str,

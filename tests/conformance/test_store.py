@@ -366,6 +366,19 @@ def test_one_driver_at_a_time(store: Store, data: Data) -> None:
         assert caught.value.facts["since"] == "2027-01-15T08:00:00Z"
 
 
+def test_who_only_looks_at_a_run_is_in_nobodys_way(store: Store, data: Data) -> None:
+    """Asking whether a run is driven takes nothing and writes nothing."""
+    other = data.open()
+    assert store.driven("r-1") is False
+    lease = store.acquire("r-1")
+    assert (store.driven("r-1"), other.driven("r-1")) == (True, True)
+    store.append("r-1", [NOTE], lease=lease)
+    store.release(lease)
+    assert other.driven("r-1") is False
+    with pytest.raises(NotFound):
+        store.driven("no such run")
+
+
 def test_a_lease_that_was_given_back_can_be_taken(store: Store, data: Data) -> None:
     """After a release the next one drives, and the former lease is of no use any more."""
     former = store.acquire("r-1")

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from addendum.authority.money import usd
 from addendum.canon import Json
-from addendum.errors import NotFound, RunBusy
+from addendum.errors import NotFound
 from addendum.ports import RunHeader, Store
 from addendum.records import entries
 from addendum.records.certificate import Certificate, Difference, certificate
@@ -148,19 +148,10 @@ class Reading:
 
 def read(store: Store, run: str) -> Reading:
     """Read a run's journal. Raises `NotFound`."""
-    found = Reading(store.header(run), _driven(store, run))
+    found = Reading(store.header(run), store.driven(run))
     for stored in store.entries(run):
         found.take(stored)
     return found
-
-
-def _driven(store: Store, run: str) -> bool:
-    """Whether a live process drives a run: the store says so to whoever asks for the lease."""
-    try:
-        store.release(store.acquire(run))
-    except RunBusy:
-        return True
-    return False
 
 
 # --- the list -----------------------------------------------------------------------------------------------------

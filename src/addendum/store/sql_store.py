@@ -67,11 +67,7 @@ class SqlStore:
         with self._database.transaction():
             now = process.now(self._clock)
             held = self._held(run)
-            free = (
-                held is None
-                or held.token in self._returned
-                or leases.ended(held, here, now, gone=process.gone(held.holder, here))
-            )
+            free = held is None or self._free(held, here, now)
             if free:
                 self._database.write("take_lease", _lease_row(lease, here, now))
             elif held is not None and leases.idle(held, here, now) < 0:  # see leases: a clock was set back
@@ -93,6 +89,13 @@ class SqlStore:
             self._database.write("drop_lease", {"run": lease.run, "token": lease.token})
         self._returned.discard(lease.token)
         self._leases.discard(lease)
+
+    def driven(self, run: str) -> bool:
+        held = self._held(run)
+        return held is not None and not self._free(held, process.current(), process.now(self._clock))
+
+    def _free(self, held: Held, here: Process, now: Stamp) -> bool:
+        return held.token in self._returned or leases.ended(held, here, now, gone=process.gone(held.holder, here))
 
     def _held(self, run: str) -> Held | None:
         rows = self._database.read("lease", {"run": run})

@@ -101,6 +101,10 @@ class MemoryStore:
             kept.lease = Held(lease.token, self._here, now.wall, now)
         return lease
 
+    def driven(self, run: str) -> bool:
+        held = self._run(run).lease
+        return held is not None and not leases.ended(held, self._here, process.now(self._clock), gone=False)
+
     def renew(self, lease: Lease) -> None:
         with self._shared().lock:
             kept = self._run(lease.run)

@@ -172,6 +172,9 @@ class Faulty:
         self._meet("release")
         self.store.release(lease)
 
+    def driven(self, run: str) -> bool:
+        return self.store.driven(run)
+
     def append(
         self,
         run: str,
