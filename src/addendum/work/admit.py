@@ -13,6 +13,7 @@ from typing import Final, Literal
 from addendum import canon
 from addendum.authority.catalog import Catalog
 from addendum.authority.grant import Grant
+from addendum.authority.objections import objections
 from addendum.canon import Digest
 from addendum.runs.admit import admit as admit_script
 from addendum.work import ceiling
@@ -58,6 +59,7 @@ def check(proposal: Proposal) -> list[Finding]:
         findings.extend(_capabilities(asked, proposal))
         findings.extend(_route(asked, proposal))
         findings.extend(ceiling.excesses(asked, proposal.policy.ceiling))
+        findings.extend(_objections(asked, proposal))
         findings.extend(_script(asked, proposal))
     grants = [(asked.name, _grant(asked, proposal)) for asked in proposal.plan.slices]
     findings.extend(ceiling.overdrawn(grants, proposal.policy.ceiling.total))
@@ -280,6 +282,13 @@ def _route(asked: ProposedSlice, proposal: Proposal) -> Iterator[Finding]:
         yield Finding("route.unsatisfied", asked.name, f"The slice {asked.name} can't be executed: {why}")
 
 
+def _objections(asked: ProposedSlice, proposal: Proposal) -> Iterator[Finding]:
+    """Yield what speaks against a slice's grant as a whole: combinations, and channels without a bound."""
+    for objection in objections(_grant(asked, proposal), proposal.catalog):
+        code = "bound.unbounded" if objection.code == "additive" else "authority.exceeds_ceiling"
+        yield Finding(code, asked.name, f"The slice {asked.name}: {objection}", {"capabilities": [*objection.names]})
+
+
 def _script(asked: ProposedSlice, proposal: Proposal) -> Iterator[Finding]:
     source = proposal.scripts.get(asked.name)
     if source is None:
@@ -307,10 +316,12 @@ def _asks_people(asked: ProposedSlice, policy: Policy) -> bool:
 
 
 def _grant(asked: ProposedSlice, proposal: Proposal) -> Grant:
+    """Return a slice's grant; nothing at all for one that asks for more than it may, which is refused elsewhere."""
     names = [need.partition("@")[0] for need in asked.needs]
-    return ceiling.meet(
+    found = ceiling.grant_of(
         asked.grant, proposal.policy.ceiling.grant, [name for name in names if name in proposal.catalog]
     )
+    return found if isinstance(found, Grant) else Grant()
 
 
 def _slice(asked: ProposedSlice, proposal: Proposal) -> Slice:

@@ -1,13 +1,16 @@
-"""Authority is a meet: what is asked for, within what the operator allows. Pure.
+"""What a slice asks for, within the policy's ceiling: paths, attempts, time, and a grant that meets the ceiling's.
 
-A request outside the ceiling is a finding, never narrowed in silence; what a request doesn't mention is the ceiling's.
+A request outside is a finding, never narrowed in silence; what a request doesn't mention is the ceiling's. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
+from addendum.authority.ceiling import Outside, meet, outside
 from addendum.authority.grant import Grant, Limit
+from addendum.canon import Json
 from addendum.work.codes import Finding
 from addendum.work.paths import exceeding, pattern_fault
 from addendum.work.proposal import Ceiling, ProposedSlice
@@ -29,54 +32,29 @@ def excesses(asked: ProposedSlice, ceiling: Ceiling) -> Iterator[Finding]:
     if asked.seconds > ceiling.seconds:
         text = f"The slice {asked.name} asks for {asked.seconds:g} s; the policy allows {ceiling.seconds:g} s."
         yield _over(asked, text, seconds=asked.seconds)
-    if asked.grant is not None:
-        yield from _grant_excesses(asked, asked.grant, ceiling.grant)
+    for beyond in outside(asked.grant, ceiling.grant) if asked.grant is not None else ():
+        text = f"The slice {asked.name} asks for {beyond.asked}; the policy allows {beyond.allowed}."
+        yield _over(asked, text, what=beyond.what, wanted=beyond.asked, allowed=beyond.allowed)
 
 
 def _over(asked: ProposedSlice, text: str, **evidence: str | float) -> Finding:
     return Finding("authority.exceeds_ceiling", asked.name, text, dict(evidence))
 
 
-def _grant_excesses(asked: ProposedSlice, grant: Grant, ceiling: Grant) -> Iterator[Finding]:
-    for name, limits in grant.capabilities.items():
-        if name not in ceiling.capabilities:
-            yield _over(
-                asked, f"The slice {asked.name} asks to call {name}, which the policy doesn't allow.", name=name
-            )
-            continue
-        yield from _limit_excesses(asked, limits, ceiling.capabilities[name])
-    yield from _limit_excesses(asked, grant.limits, ceiling.limits)
-    if grant.worst_case == "at_run_time" and ceiling.worst_case == "refuse":
-        yield _over(asked, f"The slice {asked.name} asks that its worst case isn't looked at.", name="worst_case")
+def grant_of(asked: Grant | None, above: Grant, capabilities: Sequence[str]) -> Grant | tuple[Outside, ...]:
+    """Return the grant of a slice that needs these capabilities, or what it asks for beyond the ceiling. Its text for
+    people isn't part of it."""
+    own = asked or Grant(worst_case=above.worst_case)
+    beyond = tuple(outside(own, above))
+    if beyond:
+        return beyond
+    names = dict.fromkeys(name for name in capabilities if name in above.capabilities)
+    found = meet(replace(own, capabilities={name: own.capabilities.get(name, ()) for name in names}, about=""), above)
+    return found if not isinstance(found, Grant) else replace(found, where=_for(found, names))
 
 
-def _limit_excesses(asked: ProposedSlice, limits: Sequence[Limit], above: Sequence[Limit]) -> Iterator[Finding]:
-    for limit in limits:
-        for other in above:
-            if (limit.meter, limit.per) == (other.meter, other.per) and limit.most > other.most:
-                yield _over(
-                    asked, f"The slice {asked.name} asks for {limit}; the policy allows {other}.", limit=str(limit)
-                )
-
-
-def meet(asked: Grant | None, ceiling: Grant, capabilities: Sequence[str]) -> Grant:
-    """Return the grant of a slice that needs these capabilities: its own limits and the ceiling's."""
-    own = asked or Grant()
-    found: dict[str, tuple[Limit, ...]] = {}
-    for name in capabilities:
-        found[name] = _together(own.capabilities.get(name, ()), ceiling.capabilities.get(name, ()))
-    worst = ceiling.worst_case if asked is None else asked.worst_case
-    return Grant(found, _together(own.limits, ceiling.limits), worst)
-
-
-def _together(first: Sequence[Limit], second: Sequence[Limit]) -> tuple[Limit, ...]:
-    """Return the tighter limit of each meter and period."""
-    found: dict[tuple[str, str | float], Limit] = {}
-    for limit in (*first, *second):
-        key = (limit.meter, limit.per)
-        if key not in found or limit.most < found[key].most:
-            found[key] = limit
-    return tuple(found[key] for key in sorted(found, key=str))
+def _for(grant: Grant, names: Mapping[str, object]) -> Mapping[str, Mapping[str, Json]]:
+    return {name: schema for name, schema in grant.where.items() if name in names}
 
 
 def overdrawn(grants: Sequence[tuple[str, Grant]], total: Sequence[Limit]) -> Iterator[Finding]:

@@ -64,6 +64,8 @@ WAYS: Final[Mapping[str, str]] = {
     "budget.cost": "Ask for more money in the slice's grant.",
     "budget.tokens": "Ask for more tokens in the slice's grant.",
     "budget.bytes": "Ask for more bytes in the slice's grant.",
+    "budget.distinct": "Ask for more different values in the slice's grant.",
+    "budget.deadline": "The grant's time is over: admit a new plan under a policy that grants a later one.",
     "budget.seconds": "Ask for more time in the slice's grant.",
     "attempt.unresolved": "Write back what became of the call, or declare it abandoned: `addendum reconcile`.",
     "attempt.no_change": "The executor changed nothing, which is a valid outcome; try another executor or plan.",

@@ -35,8 +35,11 @@ _METERS: Final = {
     "journal_bytes": "budget.bytes",
     "seconds": "budget.seconds",
     "in_flight": "budget.calls",
+    "agents": "budget.calls",
+    "journal_records": "budget.bytes",
+    "distinct": "budget.distinct",
 }
-_METER: Final = re.compile(r": (\w+) <=")
+_METER: Final = re.compile(r": (\w+)(?::\S+)? <=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,7 @@ def came_out(slice_: Slice, result: StepResult) -> tuple[str, tuple[Finding, ...
     elif result.status == "paused":
         named = _METER.search(str(limit))
         code = _METERS.get(named[1], code) if named is not None else code
+        code = "budget.deadline" if str(limit).startswith("the grant ends") else code
     elif result.status == "failed" and result.error == "refused":
         code, outcome = "attempt.refused", "refused"
     text = result.message or f"The script's run is {result.status}."

@@ -132,6 +132,48 @@ def test_a16_a_budget_above_the_ceiling_is_refused_not_narrowed(most: int, expec
     assert codes(found) == expected
 
 
+CEILING = '[ceiling.grant.capabilities."text.generate"]\n'
+EVERYTHING = """[ceiling.grant]
+expires = 2030-01-01T00:00:00Z
+additive = "refuse"
+influence = "L1"
+principal = "team"
+forbid_together = [["paid", "read"]]
+approval = [{ when = "always", capability = "text.generate" }]
+"""
+
+
+def test_a16_nothing_of_the_ceilings_grant_is_lost() -> None:
+    """What a slice doesn't mention is the ceiling's: expiry, approvals, narrowings, combinations, the principal."""
+    where = CEILING + 'where = { "/prompt" = { maxLength = 10 } }\n'
+    policy = POLICY.replace(
+        '[ceiling.grant.capabilities."workspace.write"]', EVERYTHING + '[ceiling.grant.capabilities."workspace.write"]'
+    )
+    policy = policy.replace(CEILING, where)
+    plan = PLAN.replace('["workspace.edit@1"]', '["workspace.edit@1", "text.generate@1"]')
+    for text in (plan, plan + '[slice.grant]\nabout = "no limits please"\n'):
+        found = proposal(plan=text, policy=policy)
+        (slice_,) = admit.draft(found).slices
+        above, own = found.policy.ceiling.grant, slice_.grant
+        assert (own.expires, own.additive, own.influence, own.principal) == (above.expires, "refuse", "L1", "team")
+        assert (own.approvals, own.forbid_together) == (above.approvals, above.forbid_together)
+        assert own.where == {"text.generate": above.where["text.generate"]}
+        assert own.capabilities["text.generate"][0].most == 3
+        assert own.about == ""
+    later = plan + "[slice.grant]\nexpires = 2031-01-01T00:00:00Z\n"
+    assert codes(proposal(plan=later, policy=policy)) == {"authority.exceeds_ceiling"}
+
+
+def test_a_channel_that_nothing_bounds_is_refused() -> None:
+    """Under a ceiling that says so, a slice can't have a side effect without a limit on it."""
+    policy = POLICY.replace(
+        '[ceiling.grant.capabilities."workspace.write"]',
+        '[ceiling.grant]\nadditive = "refuse"\n[ceiling.grant.capabilities."mail.send"]',
+    )
+    plan = PLAN.replace('["workspace.edit@1"]', '["mail.send@1"]') + 'executor = "write"\n'
+    assert codes(proposal(plan=plan, policy=policy)) == {"bound.unbounded"}
+
+
 def test_what_slices_get_adds_up_to_no_more_than_there_is() -> None:
     """Delegation transfers: the slices' limits together are within the total, and each has one."""
     policy = POLICY.replace("attempts = 3\n", 'attempts = 3\ntotal = [{ meter = "calls", max = 4 }]\n', 1)

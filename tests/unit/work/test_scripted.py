@@ -100,6 +100,8 @@ def test_a_script_stops_at_its_slices_budget(shop: Workshop) -> None:
         ("bytes_out", "budget.bytes"),
         ("journal_bytes", "budget.bytes"),
         ("seconds", "budget.seconds"),
+        ("distinct:/prompt", "budget.distinct"),
+        ("expires", "budget.deadline"),
     ],
 )
 def test_a34_a_run_that_a_limit_pauses_names_the_budget(shop: Workshop, meter: Meter, code: str) -> None:
