@@ -90,6 +90,8 @@ class Plan:
     stop: Halt | None = None
     end: Returned | Raised | None = None
     left: dict[str, tuple[int | float, int | float]] = field(default_factory=dict)
+    new_work: dict[str, int | None] = field(default_factory=dict)
+    """The worst case of new calls by capability: the source's own without those that are replayed."""
     saved: int = 0
     """Nano-dollars that were paid for what is replayed."""
 
@@ -317,6 +319,7 @@ def _details(plan: Plan) -> dict[str, Any]:
             }
             for call in plan.frontier
         ],
+        "new_work": plan.new_work,
         "left": {name: {"used": used, "max": most} for name, (used, most) in plan.left.items()},
     }
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from addendum.authority.catalog import Capability
 from addendum.authority.grant import DISTINCT, Grant, Limit, tokens
+from addendum.authority.sizes import largest
 from addendum.authority.window import Window
 from addendum.canon import Digest, Json, digest
 from addendum.records.history import Dispatch, Totals
@@ -109,12 +110,18 @@ def hold(capability: Capability, grant: Grant, size: int, payload: Json) -> Hold
         capability=capability.name,
         cost=capability.reserve,
         bytes_out=size,
-        bytes_in=capability.max_result,
+        bytes_in=_result(capability),
         tokens=capability.most_tokens or 0,
         seconds=capability.timeout if grant.per_call("seconds", capability.name) is not None else 0.0,
         agentic=capability.agentic,
         targets=targets(grant, capability.name, payload),
     )
+
+
+def _result(capability: Capability) -> int:
+    """Return the most bytes that a result may have: one that is larger, or doesn't fit its schema, isn't taken."""
+    size = largest(capability.output)
+    return capability.max_result if size is None else min(size, capability.max_result)
 
 
 def targets(grant: Grant, capability: str, payload: Json) -> dict[str, Digest]:

@@ -149,8 +149,8 @@ class Catalog(Mapping[str, Capability]):
 def changes(before: Iterable[Mapping[str, Any]], after: Catalog, names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return, for capabilities that are another now, each field with what it was and what it is.
 
-    `before` is a catalog as JSON. A capability that is gone has the one field `gone`. A schema that one of the two doesn't
-    have says nothing, so that is no change.
+    `before` is a catalog as JSON. A capability that is gone has the one field `gone`. A schema that one of the two
+    doesn't have says nothing, so that is no change.
     """
     was = {each["name"]: each for each in before}
     found: dict[str, dict[str, Any]] = {}

@@ -1,68 +1,163 @@
-"""The worst case of a script against a grant, before it runs (rule R09, DESIGN sections 2 and 7)."""
+"""The worst case of a script against a grant, before it runs (rule R09, DESIGN sections 2 and 7).
+
+Calls follow from the source; what one call takes at most follows from the catalog, the schemas and the grant's limits
+per call. For a revision the worst case is that of *new* work: the calls that are replayed are taken out, and what was
+used and is held is counted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
+from addendum.authority.book import ENTRIES, bounded
 from addendum.authority.catalog import Catalog
-from addendum.authority.grant import Grant, Limit
+from addendum.authority.grant import DISTINCT, Grant, Limit
 from addendum.authority.money import usd
+from addendum.authority.saturation import domain_size
+from addendum.authority.sizes import largest
 
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """A limit that the worst case is above. `worst` in the limit's unit; None when it is unbounded."""
+    """A limit that the worst case is above. `worst` in the limit's unit, what was used before included; None when it is
+    unbounded, and then `why` says what has no bound."""
 
     limit: Limit
     worst: int | None
+    why: str = ""
 
     def __str__(self) -> str:
         """Name the limit and by how much it is exceeded."""
         if self.worst is None:
-            return f"The limit {self.limit} can't hold: the worst case is unbounded."
-        worst = f"${usd(self.worst)}" if self.limit.meter == "cost_usd" else f"{self.worst}"
-        return f"The worst case is {worst}, above the limit {self.limit}."
+            return (
+                f"The limit {self.limit} can't hold: the worst case is unbounded{': ' if self.why else ''}{self.why}."
+            )
+        return f"The worst case is {self.limit.amount(self.worst)}, above the limit {self.limit}."
 
     def to_json(self) -> dict[str, Any]:
-        """Return the excess as JSON."""
-        worst: Any = self.worst
-        if self.worst is not None and self.limit.meter == "cost_usd":
-            worst = usd(self.worst)
+        """Return the excess as JSON; `over` is by how much."""
+
+        def amount(value: int | float | None) -> Any:
+            return usd(int(value)) if value is not None and self.limit.meter == "cost_usd" else value
+
         return {
             "limit": str(self.limit),
             "meter": self.limit.meter,
             "capability": self.limit.capability,
-            "worst": worst,
+            "worst": amount(self.worst),
+            "over": amount(None if self.worst is None else self.worst - self.limit.most),
+            "why": self.why,
         }
 
 
-def excesses(worst_case: Mapping[str, int | None], catalog: Catalog, grant: Grant) -> tuple[Excess, ...]:
-    """Return the limits on calls and cost that a script's worst case is above; none if they decide at run time."""
+def _nothing(limit: Limit) -> int | float:
+    """What a run has used before it started."""
+    return 0
+
+
+def excesses(
+    worst_case: Mapping[str, int | None],
+    catalog: Catalog,
+    grant: Grant,
+    used: Callable[[Limit], int | float] = _nothing,
+) -> tuple[Excess, ...]:
+    """Return the limits that a script's worst case is above; none if they decide at run time.
+
+    `used` is what counts against a limit already. Windows, concurrency and time are limits at run time only.
+    """
     if grant.worst_case == "at_run_time":
         return ()
     found = []
-    limits = [limit for own in grant.capabilities.values() for limit in own] + list(grant.limits)
-    for limit in limits:
-        if limit.per != "run" or limit.meter not in ("calls", "cost_usd"):
+    for limit in grant.every:
+        if limit.meter in ("in_flight", "seconds") or isinstance(limit.per, float):
             continue
         names = [limit.capability] if limit.capability is not None else list(worst_case)
-        worst = _sum(limit, [name for name in names if worst_case.get(name, 0) != 0], worst_case, catalog)
-        if worst is None or worst > limit.most:
-            found.append(Excess(limit, worst))
+        names = [name for name in names if worst_case.get(name, 0) != 0]
+        if limit.per == "call":
+            found += _each(limit, names, catalog, grant)
+            continue
+        worst, why = _sum(limit, names, worst_case, catalog, grant)
+        before = used(limit)
+        if worst is None:
+            found.append(Excess(limit, None, why))
+        elif worst and worst + before > limit.most:
+            found.append(Excess(limit, int(worst + before)))
     return tuple(found)
 
 
-def _sum(limit: Limit, names: list[str], worst_case: Mapping[str, int | None], catalog: Catalog) -> int | None:
+def smallest(grant: Grant, found: tuple[Excess, ...]) -> Grant | None:
+    """Return the least change of a grant with which the worst case is within it; None if no number would do."""
+    if any(excess.worst is None for excess in found):
+        return None
+    needs = {excess.limit: excess.worst or 0 for excess in found}
+
+    def raised(limit: Limit) -> Limit:
+        return replace(limit, most=needs[limit]) if limit in needs else limit
+
+    return replace(
+        grant,
+        capabilities={name: tuple(map(raised, limits)) for name, limits in grant.capabilities.items()},
+        limits=tuple(map(raised, grant.limits)),
+    )
+
+
+def _each(limit: Limit, names: list[str], catalog: Catalog, grant: Grant) -> list[Excess]:
+    """Return whether a call of its own is above a limit per call, as far as that is certain."""
+    if limit.meter != "cost_usd":
+        return []
+    costs = [catalog[name].reserve for name in names if name in catalog]
+    return [Excess(limit, max(costs))] if costs and max(costs) > limit.most else []
+
+
+def _sum(
+    limit: Limit, names: list[str], worst_case: Mapping[str, int | None], catalog: Catalog, grant: Grant
+) -> tuple[int | None, str]:
     total = 0
     for name in names:
         calls = worst_case[name]
+        if limit.meter.startswith(DISTINCT) and name in catalog:
+            schemas = {"allOf": [dict(catalog[name].input), dict(grant.where.get(name, {}))]}
+            targets = domain_size(schemas, limit.meter.removeprefix(DISTINCT))
+            calls = targets if calls is None or (targets is not None and targets < calls) else calls
         if calls is None:
-            return None
-        each = 1 if limit.meter == "calls" else catalog[name].reserve if name in catalog else 0
+            return None, f"{name} has no bound"
+        each = most(limit.meter, name, catalog, grant)
+        if each is None:
+            return None, f"{name} declares no maximum of {limit.meter}"
         total += calls * each
-    return total
+    return total, ""
+
+
+def most(meter: str, name: str, catalog: Catalog, grant: Grant) -> int | None:
+    """Return the most that one call may take of a meter, None when nobody says."""
+    if name not in catalog:
+        return 0
+    capability = bounded(catalog[name], grant)
+    match meter:
+        case "cost_usd":
+            return capability.reserve
+        case "agents":
+            return int(capability.agentic)
+        case "tokens":
+            return capability.most_tokens
+        case "journal_records":
+            return ENTRIES
+        case "bytes_in":
+            return _least(capability.max_result, largest(capability.output))
+        case "bytes_out":
+            sizes = (largest(capability.input), largest(grant.where.get(name, {})), grant.per_call("bytes_out", name))
+            return _least(capability.max_payload, *sizes)
+        case "journal_bytes":
+            parts = [most(part, name, catalog, grant) for part in ("bytes_out", "bytes_in")]
+            return sum(part or 0 for part in parts)
+        case _:
+            return 1
+
+
+def _least(first: int, *others: int | float | None) -> int:
+    return int(min((first, *(other for other in others if other is not None))))
 
 
 def cost(worst_case: Mapping[str, int | None], catalog: Catalog) -> int | None:
@@ -73,3 +168,13 @@ def cost(worst_case: Mapping[str, int | None], catalog: Catalog) -> int | None:
             return None
         total += calls * (catalog[name].reserve if name in catalog else 0)
     return total
+
+
+def new_work(worst_case: Mapping[str, int | None], replayed: Mapping[str, int]) -> dict[str, int | None]:
+    """Return the worst case of new work: the box of a source's identities without those that are replayed.
+
+    Each replayed call takes one identity out of the box of its capability, so no execution makes more new calls.
+    """
+    return {
+        name: None if calls is None else max(0, calls - replayed.get(name, 0)) for name, calls in worst_case.items()
+    }

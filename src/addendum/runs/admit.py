@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from addendum.authority.accounts import Accounts
 from addendum.authority.catalog import Catalog
-from addendum.authority.envelope import Excess, excesses
+from addendum.authority.envelope import Excess, excesses, new_work, smallest
 from addendum.authority.grant import Grant
 from addendum.authority.objections import Objection, objections
 from addendum.script.checker import examine
@@ -22,6 +24,8 @@ class Admission:
     excesses: tuple[Excess, ...]
     program: Program | None
     objections: tuple[Objection, ...] = ()
+    smallest: Grant | None = None
+    """The least grant that would do, where the worst case is above this one."""
 
     @property
     def admitted(self) -> bool:
@@ -34,6 +38,7 @@ class Admission:
             **self.report.to_json(),
             "excesses": [excess.to_json() for excess in self.excesses],
             "objections": [objection.to_json() for objection in self.objections],
+            "smallest_grant": self.smallest.to_json() if self.smallest is not None and self.excesses else None,
         }
 
     @property
@@ -61,14 +66,30 @@ class Admission:
         )
 
 
-def admit(source: str, catalog: Catalog, grant: Grant) -> Admission:
-    """Check a source against the rules and a grant. Never runs it."""
+def admit(source: str, catalog: Catalog, grant: Grant, *, revision: bool = False) -> Admission:
+    """Check a source against the rules and a grant. Never runs it.
+
+    The worst case of a `revision` is that of new work, which only its plan knows: see `within`."""
     granted = frozenset(name for name in grant.capabilities if name in catalog)
     report, program = examine(source, granted=granted)
     if program is None:
         return Admission(report, (), None)
     against = tuple(objections(grant, catalog))
-    found = excesses(report.facts.worst_case, catalog, grant)
+    found = () if revision else excesses(report.facts.worst_case, catalog, grant)
     if found or against:
-        return Admission(report, found, None, against)
+        return Admission(report, found, None, against, smallest(grant, found))
     return Admission(report, (), program)
+
+
+def within(
+    admission: Admission, catalog: Catalog, accounts: Accounts, replayed: Mapping[str, int]
+) -> tuple[Admission, dict[str, int | None]]:
+    """Hold the worst case of a revision's new work against what is left, and return that worst case.
+
+    `replayed` are the calls by capability that the plan shows to be replayed.
+    """
+    worst = new_work(admission.report.facts.worst_case, replayed)
+    found = excesses(worst, catalog, accounts.grant, lambda limit: sum(accounts.level(limit)))
+    if not found:
+        return admission, worst
+    return Admission(admission.report, found, None, (), smallest(accounts.grant, found)), worst

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +21,7 @@ from addendum.kernel.shadow import shadow
 from addendum.plan import Plan, draw, to_json
 from addendum.records import entries
 from addendum.records.stored import Entry
-from addendum.runs.admit import Admission, admit
+from addendum.runs.admit import Admission, admit, within
 from addendum.runs.context import Context
 from addendum.runs.execute import Attempt
 from addendum.runs.prepare import Scene, scene, script
@@ -74,11 +75,18 @@ def _draw(
         source = context.store.blob(current.source).decode("utf-8")
     if args is UNCHANGED:
         args = journal.value(current.args)
-    admission = admit(source, context.catalog, granted(journal))
+    admission = admit(source, context.catalog, granted(journal), revision=True)
     if admission.program is None:
         return Drawn(admission)
     ready = scene(journal, admission.program, canon.digest(args), policy_of(journal, policy), allowances)
-    return Drawn(admission, _plan(context, ready, admission.program, args), ready, args)
+    found = _plan(context, ready, admission.program, args)
+    if found.status == "planned":
+        accounts = open_desk(journal, granted(journal), context.catalog, context.clock, write=False).accounts
+        replayed = Counter(history.records[seq].capability for seq, _ in found.replayed)
+        admission, found.new_work = within(admission, context.catalog, accounts, replayed)
+        if admission.program is None:
+            return Drawn(admission)
+    return Drawn(admission, found, ready, args)
 
 
 def _plan(context: Context, ready: Scene, program: Program, args: Json) -> Plan:

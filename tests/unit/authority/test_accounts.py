@@ -6,13 +6,13 @@ import random
 from typing import Any
 
 import pytest
-from addendum.authority.window import Window
 from hypothesis import given
 from hypothesis import strategies as st
 
 from addendum.authority.accounts import Accounts, Hold, Later, Over
 from addendum.authority.catalog import Capability
 from addendum.authority.grant import from_json
+from addendum.authority.window import Window
 from addendum.canon import Json
 from addendum.records.history import History
 

@@ -1,73 +1,122 @@
-"""The envelope: a worst case against the limits of a grant, before anything runs."""
+"""The worst case before anything starts: by calls of the source, sizes of schemas, and what was used already."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from addendum.authority.catalog import Capability, Catalog
-from addendum.authority.envelope import cost, excesses
+from addendum.authority.envelope import excesses, new_work, smallest
 from addendum.authority.grant import from_json
-from addendum.authority.money import nano
+from addendum.authority.sizes import largest
+from addendum.canon import canonical
 
-CATALOG = Catalog(
+TEXT = {"type": "string", "maxLength": 10}
+PATHS = {
+    "type": "object",
+    "properties": {"path": {"enum": ["a", "b"]}},
+    "required": ["path"],
+    "additionalProperties": False,
+}
+DELETE = Capability(
+    name="file.delete", effect="irreversible", price=10, most=20, input=PATHS, output=TEXT, most_tokens=5, agentic=True
+)
+CATALOG = Catalog([DELETE, Capability(name="open.ended", effect="paid")])
+
+
+@pytest.mark.parametrize(
+    ("meter", "calls", "worst"),
     [
-        Capability(name="image.make", effect="paid", price=nano("0.02")),
-        Capability(name="video.make", effect="paid", price=nano("0.5"), most=nano("0.9")),
-        Capability(name="text.read", effect="read"),
-    ]
+        ("calls", 3, 3),
+        ("cost_usd", 3, 60),
+        ("tokens", 3, 15),
+        ("bytes_out", 3, 3 * 13),
+        ("bytes_in", 3, 3 * 62),
+        ("agents", 3, 3),
+        ("journal_bytes", 3, 3 * (13 + 62)),
+        ("journal_records", 3, 6),
+        ("distinct:/path", 3, 2),
+        ("distinct:/path", None, 2),
+    ],
+)
+def test_the_worst_case_of_each_meter(meter: str, calls: int | None, worst: int) -> None:
+    """At the worst case a grant is enough, one less is not, and the smallest grant that would do is the first."""
+
+    def granted(most: int) -> Any:
+        amount: Any = f"{most / 1e9:.9f}" if meter == "cost_usd" else most
+        return from_json({"capabilities": {"file.delete": {"limits": [{"meter": meter, "max": amount}]}}})
+
+    assert excesses({"file.delete": calls}, CATALOG, granted(worst)) == ()
+    found = excesses({"file.delete": calls}, CATALOG, granted(worst - 1))
+    assert [excess.worst for excess in found] == [worst]
+    assert smallest(granted(worst - 1), found) == granted(worst)
+
+
+def test_what_has_no_bound_is_named() -> None:
+    """Calls without a bound, and tokens that nobody declared a maximum of, fit no limit; no number would do."""
+    grant = from_json({"capabilities": {"open.ended": {"limits": [{"meter": "tokens", "max": 99}]}}})
+    found = excesses({"open.ended": 2}, CATALOG, grant)
+    assert "open.ended declares no maximum of tokens" in str(found[0])
+    assert smallest(grant, found) is None
+    grant = from_json({"capabilities": {"open.ended": {}}, "limits": [{"meter": "calls", "max": 9}]})
+    assert "open.ended has no bound" in str(excesses({"open.ended": None}, CATALOG, grant)[0])
+
+
+def test_a_schema_without_sizes_counts_as_the_most_that_is_taken() -> None:
+    """An open string may be a whole payload: a cap on bytes needs a maxLength, or a limit per call."""
+    limits = [{"meter": "bytes_out", "max": 1000}]
+    grant = from_json({"capabilities": {"open.ended": {"limits": limits}}})
+    assert excesses({"open.ended": 1}, CATALOG, grant)[0].worst == 1024 * 1024
+    limits.append({"meter": "bytes_out", "max": 1000, "per": "call"})
+    assert excesses({"open.ended": 1}, CATALOG, from_json({"capabilities": {"open.ended": {"limits": limits}}})) == ()
+
+
+def test_new_work_is_the_box_without_what_is_replayed() -> None:
+    """Three of six are committed: three more are new, whatever the six cost before."""
+    assert new_work({"a": 6, "b": None, "c": 1}, {"a": 3, "c": 2}) == {"a": 3, "b": None, "c": 0}
+
+
+SCHEMAS = st.recursive(
+    st.one_of(
+        st.just({"type": "boolean"}),
+        st.just({"type": "integer"}),
+        st.builds(lambda n: {"type": "string", "maxLength": n}, st.integers(0, 5)),
+        st.just({"enum": ["é", 1, None]}),
+    ),
+    lambda inner: st.one_of(
+        st.builds(lambda items, n: {"type": "array", "items": items, "maxItems": n}, inner, st.integers(0, 3)),
+        st.builds(
+            lambda below: {"type": "object", "properties": below, "additionalProperties": False},
+            st.dictionaries(st.text(max_size=3), inner, max_size=3),
+        ),
+    ),
+    max_leaves=6,
 )
 
 
-def found(worst: dict[str, int | None], **grant: Any) -> list[str]:
-    """Return what a worst case exceeds, as it is said to a person."""
-    names = {name: {} for name in CATALOG}
-    given = {"capabilities": {**names, **grant.pop("capabilities", {})}, **grant}
-    return [str(excess) for excess in excesses(worst, CATALOG, from_json(given))]
+@given(SCHEMAS, st.data())
+def test_no_value_is_larger_than_its_schema_says(schema: Any, data: st.DataObject) -> None:
+    """Whatever fits a schema has at most the bytes that the schema gives it."""
+    value = data.draw(_values(schema))
+    size = largest(schema)
+    assert size is not None
+    assert len(canonical(value)) <= size
 
 
-def test_a_worst_case_at_a_limit_is_within_it_and_one_above_is_named() -> None:
-    """Six of six are granted; the seventh is an excess with both numbers."""
-    limit = {"image.make": {"limits": [{"meter": "calls", "max": 6}]}}
-    assert found({"image.make": 6}, capabilities=limit) == []
-    assert found({"image.make": 7}, capabilities=limit) == [
-        "The worst case is 7, above the limit image.make: calls <= 6 per run."
-    ]
-
-
-def test_the_cost_is_the_most_that_each_call_may_take() -> None:
-    """A capability with a maximum above its price is counted at the maximum."""
-    limits = [{"meter": "cost_usd", "max": "1.00"}]
-    assert found({"image.make": 5, "video.make": 1}, limits=limits) == []
-    assert found({"image.make": 6, "video.make": 1}, limits=limits) == [
-        "The worst case is $1.02, above the limit the whole run: cost_usd <= $1.00 per run."
-    ]
-    assert cost({"image.make": 6, "video.make": 1}, CATALOG) == nano("1.02")
-
-
-def test_a_worst_case_without_a_bound_is_an_excess_of_every_limit_on_it_and_of_no_other() -> None:
-    """Where nothing limits the capability, unbounded is allowed: the run-time limits of others still hold."""
-    limit = {"image.make": {"limits": [{"meter": "calls", "max": 6}]}}
-    (said,) = found({"image.make": None}, capabilities=limit)
-    assert "unbounded" in said
-    assert found({"text.read": None, "image.make": 1}, capabilities=limit) == []
-    assert cost({"text.read": None}, CATALOG) is None
-
-
-def test_a_grant_may_leave_it_to_the_run_time() -> None:
-    """Then the limit decides when it is reached."""
-    limits = [{"meter": "calls", "max": 1}]
-    assert found({"image.make": 100}, limits=limits, worst_case="at_run_time") == []
-    assert found({"image.make": 100}, limits=limits) != []
-
-
-@pytest.mark.parametrize("meter", ["in_flight", "tokens", "seconds", "bytes_out"])
-def test_limits_that_only_a_run_can_reach_are_not_asked_before(meter: str) -> None:
-    """Nothing is known of them before."""
-    assert found({"image.make": 100}, limits=[{"meter": meter, "max": 1}]) == []
-
-
-def test_a_capability_that_is_called_zero_times_costs_nothing() -> None:
-    """A call behind a bound of zero never happens."""
-    assert found({"image.make": 0}, limits=[{"meter": "calls", "max": 0}]) == []
+def _values(schema: Any) -> st.SearchStrategy[Any]:
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
+    match schema["type"]:
+        case "boolean":
+            return st.booleans()
+        case "integer":
+            return st.integers(-(2**53) + 1, 2**53 - 1)
+        case "string":
+            return st.text(max_size=schema["maxLength"])
+        case "array":
+            return st.lists(_values(schema["items"]), max_size=schema["maxItems"])
+        case _:
+            return st.fixed_dictionaries({}, optional={k: _values(v) for k, v in schema["properties"].items()})

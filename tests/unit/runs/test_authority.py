@@ -264,3 +264,22 @@ def test_meters_say_what_is_used_held_and_left(context: Context) -> None:
     assert [(level.used, level.left) for level in levels] == [(3, 2), (None, None), (3, 6)]
     revoked, (account,) = meters.of_principal(context.store, "team")
     assert (revoked, account.totals.calls, account.held_cost) == (False, 3, 0)
+
+
+def test_a_revision_is_held_against_new_work_only(context: Context, files: Files) -> None:
+    """Three are committed; six need three more: with two left it doesn't start, with three left it does."""
+    limits = [{"meter": "calls", "max": 5}]
+    wide = (
+        'async def orchestrate(ctx, args):\n    for n in range(3):\n        await ctx.run("file.delete", {"path": n})\n'
+    )
+    own = {"capabilities": {"file.delete": {"limits": limits}}}
+    assert start(context, wide, {}, grant=from_json(own), run="r").status == "completed"
+    wider = wide.replace("range(3)", "range(6)")
+    found = revise(context, "r", wider, policy={"ledger": "off"})
+    assert (found.status, len(files.deleted)) == ("not_admitted", 3)
+    assert found.details["admission"]["excesses"][0]["over"] == 1
+    smallest = found.details["admission"]["smallest_grant"]
+    assert smallest["capabilities"]["file.delete"]["limits"][0]["max"] == 6
+    operate.set_grant(context, "r", from_json(smallest))
+    assert revise(context, "r", wider, policy={"ledger": "off"}).status == "completed"
+    assert len(files.deleted) == 6
