@@ -73,8 +73,9 @@ class Bench:
             return {"text": "x" * SIZE}
 
     def warm(self) -> None:
-        """Run a script once, so that nothing is loaded or started in what is measured."""
-        self.run(SEQUENCE.format(count=20))
+        """Run a script and resume it, so that nothing is loaded or started in what is measured."""
+        self.run(SEQUENCE.format(count=20), run="warm")
+        self.app.resume("warm")
 
     def run(self, source: str, **more: Any) -> None:
         result = self.app.run(source, **more)
