@@ -221,18 +221,23 @@ class Claims:
         place = call.place
         moved = self.moved_calls.get(call.call, ())
         rest = [record for record in moved if record.ok and not self.had(record, place)]
-        rest = [record for record in rest if not self._roomy(record, call) and not self._along(record, call)]
+        rest = [record for record in rest if not self._roomy(record, call)]
         return Ambiguous("d", call, tuple(rest)) if rest else None
 
     def _roomy(self, record: Record, call: Call) -> bool:
-        """Whether a call stands at the place that a record was moved to, and the record's own place had room for both.
+        """Whether a record's source had a call's place, seen through the record's own move, with room for one more.
 
-        Then the whole place was moved, and the call is one that it made all along: interchangeable.
+        Then the edit moved the place, and the call is one that it made all along.
         """
-        taken = self.claimed[record.seq]
-        if taken.place != call.place:
+        program, origin, taken = (
+            self.sources.program(record.source),
+            self.parts(record.origin),
+            self.claimed[record.seq],
+        )
+        place = origin.place if taken.place == call.place else along(program, origin, taken.parts, call.parts)
+        if place is None:
             return False
-        room = capacity(self.parts(record.origin), self.sources.program(record.source))
+        room = capacity(ids.parse(place), program)
         if room is None:
             return True
         asked = sum(1 for at, key in self.made.items() if key == call.call and ids.place(at) == call.place)
@@ -339,11 +344,6 @@ class Claims:
             return True
         old = self.parts(record.identity or record.origin).place
         return self.moves.get(old) == call.place
-
-    def _along(self, record: Record, call: Call) -> bool:
-        """Whether a record's source had a call's place, seen through the record's own move."""
-        program = self.sources.program(record.source)
-        return along(program, self.parts(record.origin), self.claimed[record.seq].parts, call.parts)
 
     def equal(self, call: Call) -> list[Record]:
         """Return every record that is equal to a call, claimed or not."""

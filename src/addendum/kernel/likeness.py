@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from addendum import identity as ids
 from addendum.identity import Frame, Identity
-from addendum.kernel.sources import Fate, Sources, has_place
+from addendum.kernel.sources import Fate, Sources, rename
 from addendum.script.program import Program
 
 
@@ -46,33 +46,33 @@ def likeness(sources: Sources, revision: int, old: Identity, new: Identity) -> i
     return 4 * (first + last) + sum(1 for a, b in between if _alike(a, b))
 
 
-def along(program: Program, origin: Identity, taken: Identity, call: Identity) -> bool:
-    """Whether a program had a call's place, seen through the move of a record from `origin` to `taken`.
+def along(program: Program, origin: Identity, taken: Identity, call: Identity) -> str | None:
+    """Return the place where a program had a call, seen through the move of a record from `origin` to `taken`.
 
     What moved the record (a wrapped block, a renamed function, a helper that is written otherwise inside) moved the
     place as well, so it isn't new.
     """
     old, new, mine = origin.positions, taken.positions, call.positions
+    candidates: list[Sequence[str]] = []
     if len(old) == len(new):
         names = {n.partition("/")[0]: o.partition("/")[0] for o, n in zip(old, new, strict=True)}
-        if has_place(program, call.place, names):
-            return True
+        candidates.append([rename(position, names) for position in mine])
     head = 0
     while head < min(len(old), len(new)) and old[head] == new[head]:
         head += 1
     tail = new[head:]
     if tail and mine[-len(tail) :] == tail:
-        if has_place(program, ids.JOIN.join((*mine[: -len(tail)], *old[head:])), {}):
-            return True
+        candidates.append((*mine[: -len(tail)], *old[head:]))
     blocks: dict[str, str] = {}
     for o, n in zip(reversed(old), reversed(new), strict=False):
         _rebase(n.split("/")[:-1], o.split("/")[:-1], blocks)
     before = [_rebased(position, blocks) for position in mine]
     # A loop that was put around has no counterpart.
-    before = [
-        at for at, now in zip(before, mine, strict=True) if at in program.positions or "#" in now.rpartition("/")[2]
-    ]
-    return has_place(program, ids.JOIN.join(before), {})
+    known = program.positions
+    candidates.append(
+        [at for at, now in zip(before, mine, strict=True) if at in known or "#" in now.rpartition("/")[2]]
+    )
+    return next((ids.JOIN.join(found) for found in candidates if all(at in known for at in found)), None)
 
 
 def _numbers(identity: Identity) -> tuple[int | str, ...]:

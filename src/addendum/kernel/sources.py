@@ -102,7 +102,7 @@ class Sources:
             names = self._renames[source] = renames(self.by_digest(source), self.candidate)
         if not names:
             return place
-        return ids.JOIN.join(_rename(part, names) for part in place.split(ids.JOIN))
+        return ids.JOIN.join(rename(part, names) for part in place.split(ids.JOIN))
 
     def has_place(self, revision: int, place: str) -> bool:
         """Whether a revision's source has every position of a place (in the names of the candidate)."""
@@ -140,7 +140,7 @@ def renames(old: Program, new: Program) -> dict[str, str]:
     return found
 
 
-def _rename(part: str, names: dict[str, str]) -> str:
+def rename(part: str, names: dict[str, str]) -> str:
     """Rename the function in which a position stands, and the one that a call frame calls."""
     function, slash, rest = part.partition("/")
     head = names.get(function, function)
@@ -160,7 +160,7 @@ def has_place(program: Program, place: str, back: dict[str, str]) -> bool:
     for part in place.split(ids.JOIN):
         if part in program.positions:
             continue
-        if not back or _rename(part, back) not in program.positions:
+        if not back or rename(part, back) not in program.positions:
             return False
     return True
 

@@ -148,8 +148,8 @@ class Branch:
 
 @dataclass
 class Fan:
-    """A fan-out. `map` and `sites` go over items; `pipeline` lets them pass the helpers `stages`; `parallel`, `race` and
-    `dag` have written branches (a dag's depend on the one before when `chained`)."""
+    """A fan-out. `map` and `sites` go over items; `pipeline` lets them pass the helpers `stages`; `parallel`, `race`
+    and `dag` have written branches (a dag's depend on the one before when `chained`)."""
 
     trail: Trail
     method: str

@@ -1,0 +1,386 @@
+"""What the search found, and what was thought of beside it, each as the smallest script that shows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from adversary.programs import Text
+from adversary.world import Faults, Step, World
+
+from addendum.kernel.policy import Allowances
+
+PIC = """
+async def pic(ctx, p):
+    return (await ctx.run("p.make", {"p": p}))["t"]
+"""
+
+
+def script(body: str, helpers: str = "", args: Any = None) -> Text:
+    """Return a script from the body of `orchestrate`."""
+    lines = "\n".join(f"    {line}" if line else "" for line in body.strip().splitlines())
+    return Text(f"{helpers.strip()}\n\nasync def orchestrate(ctx, args):\n{lines}\n", args or {}, {})
+
+
+def ran(old: Text, *, fails: int | None = None, schedule: int | None = None) -> World:
+    """Run a script; `fails` is the number of the dispatch that fails."""
+    world = World()
+    world.run(old, schedule=schedule, faults=Faults(fails={} if fails is None else {fails: "provider_error"}))
+    return world
+
+
+def revised(old: Text, new: Text, *, fails: int | None = None, **more: Any) -> Step:
+    """Run a script, and revise it."""
+    return ran(old, fails=fails).revise(new, **more)
+
+
+def seen(step: Step) -> tuple[Any, ...]:
+    """Return how a step ended: status, stop, dispatches, replays, orphans."""
+    assert step.result is not None
+    result = step.result
+    return (result.status, result.stop, len(step.sent), result.replayed, result.orphans)
+
+
+# --- equal calls --------------------------------------------------------------------------------------------------
+
+
+def test_equal_branches_keep_their_results_when_their_fan_out_moves() -> None:
+    """A fan-out of equal calls in a helper: each branch has its own result again, so that what follows is the same."""
+    fan = 'await ctx.parallel([pic(ctx, "same"), pic(ctx, "same"), pic(ctx, "same")])'
+    body = f"v = {fan}\n"
+    rest = 'return (await ctx.run("r.read", {"p": "+".join(v)}))["t"]'
+    helper = f"{PIC}\nasync def every(ctx):\n    return {fan}"
+    for schedule in range(4):
+        world = ran(script(body + rest, PIC), schedule=schedule)
+        step = world.revise(script("v = await every(ctx)\n" + rest, helper))
+        assert seen(step) == ("completed", None, 0, 4, 0)
+
+
+def test_a_wrapped_loop_of_equal_calls_goes_on_where_it_failed() -> None:
+    """The third of three equal calls failed and the loop is wrapped: the place had room for three, so it is no twin."""
+    old = 'for x in ["a", "b", "c"]:\n    await ctx.run("s.act", {"p": "same"})\nreturn 1'
+    new = 'for y in range(1):\n    for x in ["a", "b", "c"]:\n        await ctx.run("s.act", {"p": "same"})\nreturn 1'
+    assert seen(revised(script(old), script(new), fails=2)) == ("completed", None, 1, 2, 0)
+
+
+def test_a_wrapped_call_that_is_made_twice_is_a_twin() -> None:
+    """The old place had room for one: which of the two is the old call can't be told."""
+    old = 'a = (await ctx.run("p.make", {"p": "x"}))["t"]\nreturn (await ctx.run("r.read", {"p": "END"}))["t"]'
+    new = (
+        'for i in range(2):\n    a = (await ctx.run("p.make", {"p": "x"}))["t"]\n'
+        'return (await ctx.run("r.read", {"p": "END"}))["t"]'
+    )
+    step = revised(script(old), script(new), fails=1)
+    assert seen(step)[:3] == ("not_admitted", None, 0)
+
+
+def test_a_helper_written_otherwise_inside_moves_the_records_of_all_its_uses() -> None:
+    """Two uses with the same payload, and a try in the helper: each use has its own record."""
+    wrapped = """
+async def pic(ctx, p):
+    try:
+        return (await ctx.run("p.make", {"p": p}))["t"]
+    except CapabilityError as e:
+        return e.code
+"""
+    body = (
+        'a = await pic(ctx, "x")\nn = (await ctx.run("r.read", {"p": a}))["t"]\nb = await pic(ctx, "x")\nreturn [a, b]'
+    )
+    world = ran(script(body, PIC))
+    assert world.steps[0].result is not None
+    step = world.revise(script(body, wrapped))
+    assert seen(step) == ("completed", None, 0, 3, 0)
+    assert step.result is not None
+    assert step.result.result == world.steps[0].result.result
+
+
+def test_a_use_that_is_gone_leaves_its_record_over_when_the_helper_changes_too() -> None:
+    """The first of two equal uses is deleted and the helper wrapped: it stops, and serves neither."""
+    wrapped = PIC.replace("    return", "    if True:\n        return")
+    old = 'a = await pic(ctx, "x")\nb = await pic(ctx, "x")\nreturn [a, b]'
+    step = revised(script(old, PIC), script('b = await pic(ctx, "x")\nreturn [b]', wrapped))
+    assert seen(step)[:3] == ("not_admitted", None, 0)
+
+
+def test_a_try_around_a_fan_out_whose_branches_make_equal_calls_at_several_sites() -> None:
+    """Which branch a record came from tells it apart from the equal one of another branch."""
+    helpers = """
+async def one(ctx):
+    return (await ctx.run("p.make", {"p": "x"}))["t"]
+
+async def two(ctx):
+    return (await ctx.run("p.make", {"p": "x"}))["t"]
+"""
+    fan = "v = await ctx.parallel([one(ctx), two(ctx)])"
+    new = f"try:\n    {fan}\nexcept CapabilityError as e:\n    raise e\nreturn v"
+    assert seen(revised(script(f"{fan}\nreturn v", helpers), script(new, helpers))) == ("completed", None, 0, 2, 0)
+
+
+def test_inlining_in_front_of_an_equal_call_exchanges_nothing() -> None:
+    """The inlined call takes the number of its equal neighbour, which takes the next: that can't be told."""
+    old = 'x = "same"\na = await pic(ctx, "same")\nb = (await ctx.run("p.make", {"p": x}))["t"]\nreturn [a, b]'
+    new = old.replace('await pic(ctx, "same")', '(await ctx.run("p.make", {"p": "same"}))["t"]')
+    step = revised(script(old, PIC), script(new, PIC))
+    assert step.result is not None
+    assert step.result.counterexamples == ["ambiguous"]
+
+
+def test_two_that_moved_are_not_expected_at_one_place() -> None:
+    """Of two equal calls one goes into a helper and one into a block: neither may have the other's."""
+    old = (
+        'a = (await ctx.run("p.make", {"p": "x"}))["t"]\nb = (await ctx.run("p.make", {"p": "x"}))["t"]\nreturn [a, b]'
+    )
+    new = 'a = await pic(ctx, "x")\nif True:\n    b = (await ctx.run("p.make", {"p": "x"}))["t"]\nreturn [a, b]'
+    step = revised(script(old), script(new, PIC))
+    assert seen(step)[:3] == ("not_admitted", None, 0)
+
+
+def test_a_record_is_kept_for_its_call_behind_new_work() -> None:
+    """A renamed helper is used behind new work: an item that is new to a fan-out doesn't take the use's record."""
+    old = PIC + "\n"
+    new = PIC.replace("pic", "image") + "\n"
+    body = 'v = await ctx.parallel([pic(ctx, x) for x in args["xs"][:5]])\nw = await pic(ctx, "a")\nreturn [v, w]'
+    first = script(body, old, {"xs": ["b", "a"]})
+    second = script(body.replace("pic", "image"), new, {"xs": ["b", "a", "a"]})
+    step = revised(first, second)
+    assert seen(step) == ("completed", None, 1, 3, 0)
+    assert step.result is not None
+    w = step.result.result
+    assert isinstance(w, list)
+    assert step.sent[0].identity.startswith("orchestrate/parallel#0[2]")
+
+
+def test_expected_is_not_where_another_call_always_was() -> None:
+    """A fallback that was always there is no new place for the call that moved into a helper."""
+    old = """
+try:
+    a = (await ctx.run("p.make", {"p": "x"}))["t"]
+    b = (await ctx.run("r.read", {"p": "y"}))["t"]
+except CapabilityError as e:
+    a = (await ctx.run("p.make", {"p": "x"}))["t"]
+return a
+"""
+    new = old.replace('(await ctx.run("p.make", {"p": "x"}))["t"]', 'await pic(ctx, "x")', 1)
+    assert seen(revised(script(old), script(new, PIC))) == ("completed", None, 0, 2, 0)
+
+
+def test_equal_calls_of_one_block_are_told_apart_by_their_order_alone() -> None:
+    """A limit, written down: results of equal neighbours follow their order, not the variables they go to."""
+    one, two = (f'{name} = (await ctx.run("p.make", {{"p": "x"}}))["t"]\n' for name in ("left", "right"))
+    old, new = f"{one}{two}return [left, right]", f"{two}{one}return [left, right]"
+    step = revised(script(old), script(new))
+    assert seen(step) == ("completed", None, 0, 2, 0)
+
+
+# --- order --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("items", "new", "used"),
+    [
+        (["a", "b"], 0, 2),
+        (["a", "b", "c", "d"], 1, 3),
+        (["z", "a", "b", "c"], 1, 3),
+        (["c", "b", "a"], 0, 3),
+        ([], 0, 0),
+    ],
+)
+def test_a_fan_out_over_another_list_pays_for_what_is_new(items: list[str], new: int, used: int) -> None:
+    """Shrunk, grown, with an item in front, reordered, emptied: each item has its result, wherever it stands now."""
+    body = 'return await ctx.parallel([pic(ctx, x) for x in args["xs"][:9]])'
+    old, now = script(body, PIC, {"xs": ["a", "b", "c"]}), script(body, PIC, {"xs": items})
+    for schedule in range(3):
+        world = ran(old, schedule=schedule)
+        step = world.revise(now, schedule=schedule)
+        assert seen(step) == ("completed", None, new, used, 3 - used)
+        again = world.resume()
+        assert not again.sent
+        assert again.handed == step.handed
+
+
+@pytest.mark.parametrize(("items", "new"), [(["n", "a", "b"], 0), (["b", "a"], 0), (["a"], 0)])
+def test_a_race_keeps_its_winner_when_its_branches_are_renumbered(items: list[str], new: int) -> None:
+    """The recorded winner is a number; with an item in front it would be the new branch."""
+    body = 'w = await ctx.race([pic(ctx, x) for x in args["xs"][:5]])\n'
+    body += 'return [w, (await ctx.run("r.read", {"p": w}))["t"]]'
+    world = ran(script(body, PIC, {"xs": ["a", "b"]}))
+    step = world.revise(script(body, PIC, {"xs": items}))
+    assert step.result is not None
+    assert world.steps[0].result is not None
+    assert (step.result.status, len(step.sent)) == ("completed", new)
+    assert step.result.result == world.steps[0].result.result
+
+
+def test_a_continuation_behind_a_race_is_made_once() -> None:
+    """A branch goes on with a second call while the other one is in flight: one dispatch of each."""
+    helpers = (
+        PIC
+        + '\nasync def chain(ctx):\n    a = await pic(ctx, "a")\n    return (await ctx.run("s.act", {"p": a}))["t"]\n'
+    )
+    body = 'return await ctx.race([chain(ctx), pic(ctx, "c")])'
+    for schedule in range(8):
+        world = ran(script(body, helpers), schedule=schedule)
+        world.resume(schedule=schedule + 1)
+        identities = [sent.identity for sent in world.provider.sent]
+        assert len(identities) == len(set(identities))
+
+
+def test_log_lines_are_told_once_when_what_travelled_ahead_was_anothers() -> None:
+    """Changed args: the results that travel ahead are refused, the script starts again, and nothing is told twice."""
+    body = (
+        'ctx.log("begin")\nfor x in args["xs"][:5]:\n    ctx.log(x)\n    await ctx.run("r.read", {"p": x})\n'
+        'ctx.log("end")\nreturn 1'
+    )
+    world = ran(script(body, "", {"xs": ["a", "b"]}))
+    step = world.revise(script(body, "", {"xs": ["a", "n"]}), allowances=Allowances(supersede=True))
+    assert step.logs == ["begin", "a", "n", "end"]
+    assert [seq for seq, _ in step.handed] == sorted({seq for seq, _ in step.handed})
+
+
+# --- the ledger ---------------------------------------------------------------------------------------------------
+
+
+def test_one_function_as_two_stages_of_a_pipeline_repeats_nothing() -> None:
+    """Both stages enter it on one path; the second time is no call beyond the bounds."""
+    helpers = 'async def stage(ctx, v):\n    return (await ctx.run("s.act", {"p": "same"}))["t"]\n'
+    body = 'return await ctx.pipeline(["a", "b"], lambda v, i, n: stage(ctx, v), lambda v, i, n: stage(ctx, v))'
+    for fails in range(4):
+        world = ran(script(body, helpers), fails=fails)
+        step = world.resume()
+        assert step.result is not None
+        assert step.result.status == "completed"
+        assert step.result.repeats == 0
+
+
+def test_a_widened_comprehension_is_a_repeat() -> None:
+    """Beyond the bounds of the record's own source, at its own place: a side effect is not repeated unasked."""
+    old = 'v = [(await ctx.run("s.act", {"p": "x"}))["t"] for _ in range(2)]\nreturn v'
+    step = revised(script(old), script(old.replace("range(2)", "range(3)")))
+    assert seen(step)[:3] == ("stopped", "repeat", 0)
+
+
+# --- generations --------------------------------------------------------------------------------------------------
+
+
+def test_wrapped_and_unwrapped_again_a_record_comes_home() -> None:
+    """Two generations of moves, and a replay after each."""
+    plain = script('a = (await ctx.run("p.make", {"p": "x"}))["t"]\nreturn a')
+    wrapped = script('if True:\n    a = (await ctx.run("p.make", {"p": "x"}))["t"]\nreturn a')
+    world = ran(plain)
+    for text in (wrapped, plain, wrapped, plain):
+        step = world.revise(text)
+        assert seen(step) == ("completed", None, 0, 1, 0)
+        assert not world.resume().sent
+    assert world.certified()
+
+
+def test_a_superseded_version_is_not_served_to_a_later_revision() -> None:
+    """Put back to the payload of a version that was replaced: it stops; allowed, it is paid for again, knowingly."""
+    red, blue = (
+        script('return (await ctx.run("p.make", {"p": "red"}))["t"]'),
+        script('return (await ctx.run("p.make", {"p": "blue"}))["t"]'),
+    )
+    world = ran(red)
+    step = world.revise(blue, allowances=Allowances(supersede=True))
+    assert seen(step)[:3] == ("completed", None, 1)
+    back = world.revise(red)
+    assert seen(back)[2] == 0
+    assert back.result is not None
+    assert back.result.status in ("stopped", "not_admitted")
+    paid = world.revise(red, allowances=Allowances(supersede=True))
+    assert seen(paid)[:3] == ("completed", None, 1)
+
+
+def test_an_item_taken_out_and_put_back_finds_its_record() -> None:
+    """A record that a revision left over is still claimed by its call when that comes back."""
+    body = 'return await ctx.parallel([pic(ctx, x) for x in args["xs"][:9]])'
+    world = ran(script(body, PIC, {"xs": ["a", "b", "c"]}))
+    for items in (["c"], ["b", "c"], ["a", "b", "c"], ["c", "a"]):
+        step = world.revise(script(body, PIC, {"xs": items}))
+        assert seen(step)[:4] == ("completed", None, 0, len(items))
+
+
+def test_a_drop_takes_a_record_out_of_the_matching() -> None:
+    """A dropped record is an orphan and serves no call, an equal one neither."""
+    body = 'a = await pic(ctx, "x")\nreturn a'
+    world = ran(script(body, PIC))
+    moved = script('return (await ctx.run("p.make", {"p": "x"}))["t"]')
+    step = world.revise(moved, allowances=Allowances(drops=("orchestrate/pic()#0 > pic/p.make#0",)))
+    assert seen(step) == ("completed", None, 1, 0, 1)
+
+
+def test_a_declared_move_is_verified_by_the_payload() -> None:
+    """`declared`: the named move is made if the payload is equal, and no other is."""
+    old = script('return (await ctx.run("p.make", {"p": "x"}))["t"]')
+    new = script('return await pic(ctx, "x")', PIC)
+    moves = {"orchestrate/p.make#0": "orchestrate/pic()#0 > pic/p.make#0"}
+    policy = {"relocation": "declared"}
+    assert seen(revised(old, new, policy=policy))[:3] == ("not_admitted", None, 0)
+    step = revised(old, new, policy=policy, allowances=Allowances(moves=moves))
+    assert seen(step) == ("completed", None, 0, 1, 0)
+
+
+# --- dags, recursion, nested fan-outs ------------------------------------------------------------------------------
+
+
+def test_renamed_nodes_of_a_dag_keep_their_results() -> None:
+    """A node's name is part of the path; the payload finds its record under another name."""
+    dag = 'd = await ctx.dag({"a": (lambda: pic(ctx, "x"), []), "b": (lambda v: pic(ctx, v), ["a"])})\nreturn d["b"]'
+    other = dag.replace('"a"', '"first"').replace('"b"', '"second"')
+    assert seen(revised(script(dag, PIC), script(other, PIC))) == ("completed", None, 0, 2, 0)
+
+
+def test_recursion_replays_and_grows() -> None:
+    """Each depth is a path of its own; a deeper recursion pays for the new depth."""
+    helpers = """
+async def down(ctx, n):
+    if n <= 0:
+        return ""
+    t = (await ctx.run("p.make", {"p": f"level {n}"}))["t"]
+    return t + await down(ctx, n - 1)
+"""
+    world = ran(script("return await down(ctx, 3)", helpers))
+    first = world.steps[0].result
+    assert first is not None
+    if first.status == "not_admitted":
+        pytest.skip("the checker takes no recursion without a bound that it can read")
+    assert not world.resume().sent
+
+
+def test_nested_fan_outs_with_equal_payloads_replay_under_any_schedule() -> None:
+    """Four equal calls in two fan-outs: each has its own result, whatever order they were answered in."""
+    helpers = PIC + '\nasync def pair(ctx):\n    return "+".join(await ctx.parallel([pic(ctx, "x"), pic(ctx, "x")]))\n'
+    body = "return await ctx.parallel([pair(ctx), pair(ctx)])"
+    for schedule in range(6):
+        world = ran(script(body, helpers), schedule=schedule)
+        again = world.resume(schedule=schedule + 1)
+        assert again.result is not None
+        assert world.steps[0].result is not None
+        assert again.result.result == world.steps[0].result.result
+        assert not again.sent
+
+
+def test_a_retry_helper_keeps_its_occurrences_when_it_is_renamed() -> None:
+    """The failed first try is a failure again, the second one's result is used, under the helper's new name."""
+    helper = """
+async def with_retry(ctx, call):
+    last = None
+    for attempt in range(2):
+        try:
+            return await call()
+        except CapabilityError as e:
+            last = e
+    raise last
+"""
+    body = 'r = await with_retry(ctx, lambda: ctx.run("p.make", {"p": "x"}))\n'
+    body += 'return [r["t"], (await ctx.run("r.read", {"p": "y"}))["t"]]'
+    world = ran(script(body, helper), fails=0)
+    step = world.revise(script(body.replace("with_retry", "again"), helper.replace("with_retry", "again")))
+    assert seen(step) == ("completed", None, 0, 3, 0)
+
+
+def test_the_other_arm_is_new_work_and_the_first_one_an_orphan() -> None:
+    """A condition that is turned round: the arm that is taken now was never paid for."""
+    old = 'if args["x"]:\n    a = await pic(ctx, "one")\nelse:\n    a = await pic(ctx, "two")\nreturn a'
+    step = revised(script(old, PIC, {"x": True}), script(old, PIC, {"x": False}))
+    assert seen(step) == ("completed", None, 1, 0, 1)

@@ -1,0 +1,127 @@
+"""Failures are outcomes: a handled one is replayed as the same failure, an open one is tried again, and `retry` says
+otherwise (DESIGN section 4)."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from adversary.programs import Text, make, write
+from adversary.world import Faults, Step, World
+from hypothesis import assume, event, given, note
+from hypothesis import strategies as st
+
+from addendum.kernel.policy import Allowances
+from addendum.records.history import History
+
+pytestmark = pytest.mark.slow
+
+seeds = st.integers(0, 2**32)
+
+
+def failing(seed: int) -> tuple[World, Text, Step, History]:
+    """Make a run with several failures; return it, and its history after it."""
+    chance = random.Random(seed)
+    text = write(make(seed, 5))
+    note(f"{text.source}\n{text.args}")
+    world = World()
+    codes = ("provider_error", "refused", "timeout")
+    fails = {chance.randint(0, 10): chance.choice(codes) for _ in range(chance.randint(1, 4))}
+    step = world.run(text, schedule=seed, faults=Faults(fails=fails))
+    history = world.history
+    assume(any(not record.ok for record in history.records.values()))
+    return world, text, step, history
+
+
+def failures(history: History) -> dict[str, int]:
+    """Return the recorded failures: identity to seq."""
+    return {at: record.seq for at, record in history.prefix.items() if not record.ok and not record.is_read}
+
+
+@given(seeds)
+def test_an_open_failure_is_one_after_which_nothing_was_asked(seed: int) -> None:
+    """In a failed run the open failures are those that no later call follows; a completed run has none."""
+    _, _, step, history = failing(seed)
+    assert step.result is not None
+    event(step.result.status)
+    if step.result.status == "completed":
+        assert not history.open_failures
+        return
+    assert history.open_failures, "something ended the run"
+    last = max(history.open_failures)
+    calls = [r for r in history.records.values() if not r.is_read and r.seq > last and "[" not in r.origin]
+    assert not [r for r in calls if r.attempt > last], "a call of the main strand follows an open failure"
+
+
+@given(seeds, seeds)
+def test_handled_failures_are_replayed_and_open_ones_tried_again(seed: int, schedule: int) -> None:
+    """By default, and with the same failures again: the handled ones are served as they were, value for value."""
+    world, _, first, before = failing(seed)
+    step = world.resume(schedule=schedule)
+    assert step.result is not None
+    assert first.result is not None
+    assert step.result.status == "completed"
+    recorded = failures(before)
+    handled = {at: seq for at, seq in recorded.items() if seq not in before.open_failures}
+    served = {identity: seq for seq, identity in step.served}
+    for at, seq in handled.items():
+        assert served.get(at, seq) == seq
+    sent = {one.identity for one in step.sent}
+    assert not sent & set(handled)
+    assert {before.records[seq].identity for seq in before.open_failures} <= sent
+
+
+@given(seeds, seeds)
+def test_retry_none_replays_every_failure(seed: int, schedule: int) -> None:
+    """With `retry none` nothing that failed is sent: the run ends as it ended."""
+    world, _, first, before = failing(seed)
+    step = world.resume(schedule=schedule, allowances=Allowances(retry="none"))
+    assert step.result is not None
+    assert first.result is not None
+    assert not {one.identity for one in step.sent} & set(failures(before))
+    assert (step.result.status, step.result.error) == (first.result.status, first.result.error)
+    assert step.handed == first.handed
+    again = world.resume(schedule=schedule)
+    assert again.result is not None
+    assert again.result.status == "completed"
+
+
+@given(seeds, seeds)
+def test_retry_all_tries_what_no_later_call_has_done(seed: int, schedule: int) -> None:
+    """With `retry all` handled failures are tried again too, but none whose work an equal later call has done."""
+    world, _, _, before = failing(seed)
+    step = world.resume(schedule=schedule, allowances=Allowances(retry="all", supersede=True))
+    assert step.result is not None
+    event(f"{step.result.status} {step.result.stop or ''}")
+    done: dict[tuple[str, str], int] = {}
+    for record in before.records.values():
+        if record.ok:
+            done[record.call] = record.seq
+    sent = {one.identity for one in step.sent}
+    for at, seq in failures(before).items():
+        record = before.records[seq]
+        if done.get(record.call, 0) > seq:
+            assert at not in sent, f"{at} was done by an equal later call"
+    committed = {at for at, record in before.prefix.items() if record.ok and not record.is_read}
+    for one in step.sent:
+        if one.identity in committed:
+            record = before.prefix[one.identity]
+            now = world.history.prefix[one.identity]
+            assert now.digest != record.digest or now.superseded or record.seq in {s for s, _ in step.served}
+
+
+@given(seeds, seeds)
+def test_a_failure_that_happens_again_is_the_same_to_the_script(seed: int, schedule: int) -> None:
+    """A run whose open failure fails once more ends with the same error, and stays open."""
+    world, _, first, before = failing(seed)
+    assert first.result is not None
+    assume(first.result.status == "failed")
+    open_ones = {before.records[seq].identity for seq in before.open_failures}
+    codes = {before.records[seq].identity: "timeout" for seq in before.open_failures}
+    step = world.resume(schedule=schedule, faults=Faults(where=lambda request: codes.get(request.identity, "")))
+    assert step.result is not None
+    assert step.result.status == "failed"
+    assert {one.identity for one in step.sent} >= open_ones
+    last = world.resume(schedule=schedule)
+    assert last.result is not None
+    assert last.result.status == "completed"
