@@ -53,6 +53,7 @@ class BwrapConfinement:
             "settings": list(SETTINGS),
             "limits": LIMIT,
             "real_user": self.owner is not None,
+            "environment": {place: _file_digest(place, os.stat(place).st_mtime_ns) for place in _identity()},
         }
 
     def run(self, command: Command) -> Ran:
@@ -73,7 +74,11 @@ class BwrapConfinement:
                 pass_fds=(status,),
                 **user,  # type: ignore[call-overload]
             )
-            over, timed_out = _wait(process, command, pipes := _Pipes(process, command), started)
+            try:
+                over, timed_out = _wait(process, command, pipes := _Pipes(process, command), started)
+            except BaseException:
+                _kill(process)  # whoever interrupts doesn't want it to go on
+                raise
             os.lseek(status, 0, os.SEEK_SET)
             began = b'"exit-code"' in os.read(status, 65536)  # its own word, which nothing inside can write
         finally:
@@ -204,6 +209,13 @@ def _bubblewrap() -> str:
     if path is None:
         raise SandboxMissing(f"A command can't be confined: {why}.", hint=MISSING)
     return path
+
+
+def _identity() -> list[str]:
+    """Return the files that say which system this is, and which packages it has: what a program loads is theirs."""
+    return [
+        place for place in ("/etc/os-release", "/var/lib/dpkg/status", "/lib/apk/db/installed") if os.path.isfile(place)
+    ]
 
 
 @lru_cache(maxsize=8)

@@ -154,7 +154,10 @@ def _attempt(
         text = admitted.scripts[slice_.script] if script is None else script
         left = _of_script(scripted.run(bench, admitted, slice_, flat, text), flat)
     else:
-        left = _command(bench, admitted, slice_, route, flat)
+        try:
+            left = _command(bench, admitted, slice_, route, flat)
+        except SandboxMissing as error:
+            left = Left(outcome="failed", findings=(Finding("sandbox.unavailable", "bubblewrap", str(error)),))
     return finish(bench, admitted, slice_, ready.tree, number, left)
 
 

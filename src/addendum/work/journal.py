@@ -151,8 +151,10 @@ class State:
         self.used.update(gate.approvals)
 
     def runs_of(self, slice_: str) -> list[Attempt]:
-        """Return the executor's own attempts at a slice."""
-        return [each for each in self.attempts.values() if each.slice == slice_ and each.how == "run"]
+        """Return the executor's own attempts at a slice. One that waits for a person goes on with the next, and isn't
+        an attempt of its own."""
+        own = [each for each in self.attempts.values() if each.slice == slice_ and each.how == "run"]
+        return [each for each in own if each.outcome != "waiting"]
 
     def current(self, slice_: str) -> Gate | None:
         """Return the newest judgement on a slice that has a verdict."""

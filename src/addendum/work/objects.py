@@ -64,6 +64,7 @@ class Repository:
                 "Work contracts need dulwich.", hint="Install it: `pip install 'addendum[work]'`."
             ) from None
         self.path = Path(os.path.abspath(path))
+        self._sums: dict[str, Digest] = {}
         try:
             self._repo: Repo = Repo(self.path)
         except (NotGitRepository, OSError, ValueError, KeyError) as error:
@@ -125,7 +126,9 @@ class Repository:
         """Return the SHA-256 of a tree's paths, modes and contents: SHA-1 alone is no evidence against tampering."""
         lines = []
         for path, item in sorted(flat.items()):
-            content = item.id if item.mode == GITLINK else canon.sha256(self.data(item.id))
+            if item.id not in self._sums:
+                self._sums[item.id] = item.id if item.mode == GITLINK else canon.sha256(self.data(item.id))
+            content = self._sums[item.id]
             lines.append([path.hex(), f"{item.mode:o}", content])
         return canon.digest(lines)
 

@@ -101,6 +101,8 @@ def came_out(slice_: Slice, result: StepResult) -> tuple[str, tuple[Finding, ...
     where = result.details.get("where")
     limit = where.get("limit") if isinstance(where, Mapping) else None
     code, outcome = "attempt.failed", "failed"
+    if result.status == "waiting":
+        code, outcome = "approval.missing", "waiting"
     if result.status == "stopped" and result.stop == "unresolved":
         code = "attempt.unresolved"
     elif result.status == "paused":

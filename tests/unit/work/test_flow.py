@@ -14,8 +14,10 @@ import pytest
 from tests.workshop import ARTICLE, DRAFT, PUBLISHED, REVIEW, Workshop, codes
 
 from addendum.canon import Json
-from addendum.work import execute, people, present, promote, report, verify
+from addendum.work import execute, people, present, promote, report, verify, workspace
 from addendum.work.codes import Refused
+from addendum.work.objects import Item
+from addendum.work.present import Given
 from addendum.work.progress import Progress
 
 pytestmark = pytest.mark.slow
@@ -45,6 +47,23 @@ def test_a1_to_a4_the_essays_table(shop: Workshop) -> None:
     assert (good.verdict, good.exit_code, good.to_json()["scope"]) == ("accepted", 0, "slice-gate")
     assert shop.head() == shop.base
     assert report.status(shop.bench, shop.load(run))["promoted"] is False
+
+
+def test_a_candidate_may_be_a_whole_folder_or_a_tree(shop: Workshop) -> None:
+    """A folder that is the whole tree shows deletions too; a tree of the repository is judged by the same rules."""
+    run = shop.run()
+    folder = shop.root / "whole"
+    workspace.export(shop.load(run).base, shop.bench.repository.data, folder)
+    shop.write(f"whole/{ARTICLE}", DRAFT)
+    assert present.present(shop.bench, run, "A", Given(folder=folder)).verdict == "accepted"
+    (folder / "config.toml").unlink()
+    verdict = present.present(shop.bench, run, "A", Given(folder=folder))
+    assert verdict.findings[0].evidence == {"path": "config.toml", "kind": "delete"}
+    base = shop.load(run).base
+    sub = {**base, b"vendor": Item(0o160000, "1" * 40), b"a/.GIT": base[b"config.toml"]}
+    tree = shop.bench.repository.write(sub, [])
+    found = codes(present.present(shop.bench, run, "A", Given(tree=tree)))
+    assert {"scope.kind", "path.reserved", "scope.path"} == set(found)
 
 
 # --- the snapshot -------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import pytest
 from tests.workshop import ARTICLE, Workshop, codes
 
 from addendum.authority.grant import Limit, Meter
+from addendum.runs import operate
 from addendum.runs.result import StepResult
 from addendum.testing import demo
 from addendum.work import report
@@ -89,6 +90,23 @@ def test_a_script_stops_at_its_slices_budget(shop: Workshop) -> None:
     shop.plan += 'limits = [{ meter = "calls", max = 0 }]\n'
     (verdict,) = shop.work(shop.run())
     assert codes(verdict) == ["budget.calls"]
+
+
+def test_a_script_that_waits_for_a_person_is_undecided_and_goes_on(shop: Workshop) -> None:
+    """While nobody has answered it is no attempt of its own; after the answer the slice goes on from there."""
+    asks = '    await ctx.run("human.approve", {"question": "Shall I?"})\n    text = '
+    scripted(shop, SCRIPT.replace("%s", "true").replace("    text = ", asks))
+    shop.policy = shop.policy.replace(CEILING, CEILING + '[ceiling.grant.capabilities."human.approve"]\n')
+    shop.plan = shop.plan.replace('"text.generate@1",', '"text.generate@1", "human.approve@1",')
+    shop.plan = shop.plan.replace("attempts = 2", "attempts = 1")
+    run = shop.run()
+    (verdict,) = shop.work(run)
+    assert (codes(verdict), verdict.outcome, verdict.exit_code) == (["approval.missing"], "waiting", 4)
+    operate.approve(shop.bench.scripts, f"{run}/A", approved=True)
+    (verdict,) = shop.work(run)
+    assert verdict.verdict == "accepted", [finding.to_json() for finding in verdict.findings]
+    details = report.report(shop.load(run)).value["attempts"][1]["details"]
+    assert details["replayed"] >= 1
 
 
 @pytest.mark.parametrize(
