@@ -8,7 +8,7 @@ import typer
 
 from addendum.cli import opening, options
 from addendum.cli.output import Output
-from addendum.errors import NotFound
+from addendum.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
     from addendum.authority.catalog import Catalog
@@ -90,6 +90,48 @@ def accept(
         else:
             output.show(f"The run {name} goes on with the catalog {digest[:12]}. Next: addendum resume {name}")
     return 0
+
+
+@app.command()
+def probe(
+    name: Annotated[str, typer.Argument(metavar="CAPABILITY", help="Whose claim is tried.", show_default=False)],
+    payload: Annotated[
+        list[str],
+        typer.Option("--payload", metavar="FILE|JSON", help="A payload; give several that differ.", show_default=False),
+    ],
+    yes: Annotated[bool, typer.Option("--yes", help="It is really called, some hundred times: yes.")] = False,
+    store: options.Store = None,
+    provider: options.Provider = None,
+    json: options.Json = False,
+) -> int:
+    """Try a capability's saturation claim against its provider, and keep the dated verdict.
+
+    Exit code 0: it holds as far as it was tried; 3: refuted, with the counterexample; 4: unknown.
+    """
+    from addendum.authority.grant import moment
+    from addendum.cli import inputs
+    from addendum.rehearse import probing
+
+    if not yes:
+        raise UsageError(f"A probe calls {name} for real, some hundred times.", hint="Say --yes, or probe a test twin.")
+    with opening.context(opening.settings(store=store, provider=provider)) as context:
+        _named(context.catalog, name)
+        payloads = [inputs.args(each, None) for each in payload]
+        verdict = probing.probe(context.provider, context.catalog[name], payloads, context.clock)
+        evidence = probing.keep(context.store, verdict, moment(context.clock.now()))
+    output = Output(json)
+    if json:
+        output.value({**verdict.to_json(), "evidence": evidence})
+    else:
+        output.show(f"{verdict.claim.kind} of {name}: {verdict.outcome}")
+        if verdict.counterexample is not None:
+            output.show(
+                "  counterexample  " + ", ".join(f"{key} {value}" for key, value in verdict.counterexample.items())
+            )
+        for word, trials in (("tried", verdict.tried), ("untried", verdict.untried)):
+            output.show(f"  {word}  {', '.join(trials) or '-'}")
+        output.show(f"  evidence  {evidence}")
+    return {"holds": 0, "refuted": 3, "unknown": 4}[verdict.outcome]
 
 
 def _named(catalog: Catalog, name: str | None) -> list[str]:
