@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from addendum.script import rules
 from addendum.script.checker import check
 from addendum.script.report import Report
 from addendum.script.rules import RULES, page
 from addendum.script.rules.r09_worst_case import compare
 
-HERE = Path(__file__).parent
+HERE = Path(rules.__file__).parent / "pages"
 GRANTED = frozenset({"text.generate", "image.generate", "review.visual", "human.approve", "mail.send"})
 _BLOCK = re.compile(r"^## (?P<title>[^\n]*)\n\n```python\n(?P<code>.*?)```", re.DOTALL | re.MULTILINE)
 

@@ -63,7 +63,7 @@ def rule(
     output = Output(json)
     if name is not None:
         page = manual.page(name)
-        output.value(page.to_json()) if json else output.raw(f"{page.rule}: {page.text}")
+        output.value(page.to_json()) if json else output.raw(f"{page.rule}: {page.title}\n\n{page.text}")
         return 0
     pages = list(manual.pages())
     if json:

@@ -1,9 +1,7 @@
-"""The rules' manual: each rule's page is the docstring of its module, with the examples that are packaged beside it."""
+"""The rules' manual: each rule's page with its examples, packaged beside the rules. The tests run the same files."""
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
@@ -12,12 +10,11 @@ from typing import Final
 from addendum.errors import NotFound
 
 PACKAGE: Final = "addendum.script.rules"
-_FILE: Final = re.compile(r"r(\d\d)_\w+\.py")
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One rule's page: its name (`R03`), its first line, and the whole text."""
+    """One rule's page: its name (`R03`), its title, and the whole text as Markdown, examples included."""
 
     rule: str
     title: str
@@ -29,16 +26,14 @@ class Page:
 
 
 def pages() -> Iterator[Page]:
-    """Yield every rule's page, in order. The modules are read, not imported."""
-    folder = resources.files(PACKAGE)
+    """Yield every rule's page, in order."""
+    folder = resources.files(PACKAGE) / "pages"
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
-        found = _FILE.fullmatch(entry.name)
-        if found is None:
+        if not entry.name.endswith(".md"):
             continue
-        text = ast.get_docstring(ast.parse(entry.read_text("utf-8"))) or ""
-        rule = f"R{found[1]}"
-        title = text.partition("\n")[0].removesuffix(".") or rule
-        yield Page(rule, title, text)
+        rule = entry.name.removesuffix(".md")
+        heading, _, text = entry.read_text("utf-8").partition("\n")
+        yield Page(rule, heading.removeprefix("# ").removeprefix(rule).strip(), text.strip())
 
 
 def page(rule: str) -> Page:
