@@ -93,6 +93,9 @@ def unchanged(bench: Bench, admitted: Admitted) -> None:
         raise ConfigError(f"The policy {path} can't be read: {error.strerror}.", hint="Put it back.") from None
     now = bench.look(policy, path.parent)
     found = snapshot.differences(admitted.contract.snapshot, now.value)
+    if not found and policy != admitted.policy:
+        # A ceiling that was lowered, or a key that lost its role: what was admitted isn't what the operator says now.
+        found = [Finding("snapshot.mismatch", "the policy", "The policy isn't what it was when the plan was admitted.")]
     if found:
         raise Refused(*found)
 

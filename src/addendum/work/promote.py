@@ -80,6 +80,7 @@ def approve(bench: Bench, run: str, ref: str, key: Key, note: str = "") -> Mappi
     """Record a person's approval of a promotion; return what it is for."""
     with holding(bench, run) as admitted:
         current(admitted)
+        execute.unchanged(bench, admitted)
         about = subject(bench, admitted, full(ref))
         people.approve(bench, admitted, key, about, note)
         return about
@@ -89,6 +90,7 @@ def approve_slice(bench: Bench, run: str, slice_: str, key: Key, note: str = "")
     """Record a person's approval of what a slice would be judged with; return what it is for."""
     with holding(bench, run) as admitted:
         current(admitted)
+        execute.unchanged(bench, admitted)
         chosen = admitted.contract.slice(slice_)
         if chosen is None:
             raise UsageError(f"The contract has no slice {slice_!r}.", hint="`addendum work status` lists them.")
@@ -109,6 +111,7 @@ def promote(bench: Bench, run: str, ref: str) -> Promotion:
     name = full(ref)
     with holding(bench, run) as admitted:
         current(admitted)
+        execute.unchanged(bench, admitted)
         again = _unfinished(bench, admitted, name)
         if again is not None:
             return again

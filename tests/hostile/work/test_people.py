@@ -62,6 +62,16 @@ def test_h26_only_the_role_may_approve(shop: Workshop) -> None:
     assert promoted(shop, run) == ["promotion.unapproved"]
 
 
+def test_h26_who_lost_the_role_promotes_nothing(shop: Workshop) -> None:
+    """A policy that took a role away since is not what was admitted: an approval under the old one moves nothing."""
+    run = accepted(shop)
+    promote.approve(shop.bench, run, "main", shop.keys["alice"])
+    shop.policy = shop.policy.replace('promote = ["key:alice"]', 'promote = ["key:bob"]')
+    shop.files()
+    assert promoted(shop, run) == ["snapshot.mismatch"]
+    assert shop.head() == shop.base
+
+
 def test_h26_an_approval_counts_once(shop: Workshop) -> None:
     """A review that was decided with an approval isn't decided with it again, and the same one isn't recorded twice."""
     shop.plan += REVIEW
