@@ -164,7 +164,7 @@ class Drive:
                 {
                     "record": record.seq,
                     "identity": call.identity,
-                    "revision": settler.revision,
+                    "revision": settler.draft.revision,
                     "proof": "trace",
                     "late": late,
                 },
@@ -319,7 +319,7 @@ class Drive:
                 # Its attempt has no record: unresolved, never sent again by itself.
                 continue
         try:
-            settler.save()
+            settler.commits.save()
         except StoreError:
             return  # what is lost to the store is in the result
 

@@ -18,8 +18,10 @@ from addendum import canon
 from addendum.authority.accounts import Accounts, Hold, Later, Over
 from addendum.authority.catalog import Capability
 from addendum.authority.grant import Limit
-from addendum.broker.desk import Asked, Desk, overrun
+from addendum.broker.commit import Commits, Done
+from addendum.broker.desk import Asked, Desk
 from addendum.broker.dispatch import Answered, Dispatcher
+from addendum.broker.draft import Draft
 from addendum.broker.fit import MESSAGE
 from addendum.broker.flights import Flight, Flights
 from addendum.broker.journal import Journal, stow
@@ -27,7 +29,7 @@ from addendum.broker.outcomes import charged, count
 from addendum.broker.reads import read
 from addendum.broker.schema import Schemas
 from addendum.canon import Digest
-from addendum.errors import CapabilityError, JournalMoved, StoreError
+from addendum.errors import CapabilityError, JournalMoved
 from addendum.kernel.calls import Call
 from addendum.kernel.decide import Execute, Rule, Wait
 from addendum.kernel.loop import Halt
@@ -36,24 +38,13 @@ from addendum.records import entries
 from addendum.records.entries import Attempt, Settled
 from addendum.records.history import Record
 from addendum.records.outcome import Failure, Success
-from addendum.records.stored import Entry, Stored
+from addendum.records.stored import Entry
 
 GRACE = 30.0
 """Seconds beyond its time limit after which a call counts as lost, though nobody said so: a handler that blocks the
 event loop keeps the loop from saying it."""
 BACKOFF = 0.5
 """Seconds before the first retry; each next one waits twice as long."""
-
-
-@dataclass(slots=True)
-class Tally:
-    """What a drive did: dispatches, successes, new versions, ledger findings."""
-
-    dispatched: int = 0
-    executed: int = 0
-    superseded: int = 0
-    repeats: int = 0
-    cost: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +59,7 @@ class Ready:
 
 @dataclass(slots=True)
 class Settler:
-    """Settles the calls of one drive. `fingerprint` gives a call's site's fingerprint in the running source."""
+    """Settles the calls of one drive."""
 
     journal: Journal
     rule: Rule
@@ -76,17 +67,15 @@ class Settler:
     dispatcher: Dispatcher
     clock: Clock
     notice: Callable[[dict[str, Any]], None]
-    revision: int
-    drive: int
-    fingerprint: Callable[[Call], str]
+    draft: Draft
     backoff: float = BACKOFF
     stopping: bool = False
     flights: Flights = field(default_factory=Flights)
-    tally: Tally = field(default_factory=Tally)
-    superseded: set[int] = field(default_factory=set)
-    unwritten: list[tuple[Settled, dict[Digest, bytes]]] = field(default_factory=list)
-    """Outcomes that the store didn't take."""
     schemas: Schemas = field(default_factory=Schemas)
+    commits: Commits = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.commits = Commits(self.journal, self.notice)
 
     # --- new calls ---------------------------------------------------------------------------------------------
 
@@ -119,7 +108,7 @@ class Settler:
             problem = self._problem(decision.call, capability)
             if problem:
                 refused.append(
-                    self._settled(decision, Failure("invalid_input", problem, False, decision.call.identity))
+                    self.draft.settled(decision, Failure("invalid_input", problem, False, decision.call.identity))
                 )
             elif capability.waits:
                 asks.append((decision, capability))
@@ -128,7 +117,7 @@ class Settler:
                 if halt is not None:
                     return halt
         self._ask(asks)
-        records = known + self._commit([(settled, {}) for settled in refused])
+        records = known + self.commits.commit([(settled, {}) for settled in refused])
         self.admit()
         return records
 
@@ -172,7 +161,7 @@ class Settler:
         return record if record is not None and record.attempt == question.attempt.seq else None
 
     def _reads(self, calls: Sequence[Call]) -> list[Record]:
-        done: list[tuple[Settled, dict[Digest, bytes]]] = []
+        done: list[Done] = []
         for call in calls:
             if call.capability == "ctx.sleep":
                 seconds = call.payload.get("seconds", 0) if isinstance(call.payload, dict) else 0
@@ -180,13 +169,13 @@ class Settler:
                     self.flights.at(self.clock.monotonic() + seconds, call)
                     continue
             done.append(self._read(call))
-        return self._commit(done)
+        return self.commits.commit(done)
 
-    def _read(self, call: Call) -> tuple[Settled, dict[Digest, bytes]]:
+    def _read(self, call: Call) -> Done:
         value = read(call, self.clock)
         blobs: dict[Digest, bytes] = {}
         result = stow(canon.canonical(value), value, blobs)
-        return self._settled(Execute(call), Success(value), result=result), blobs
+        return self.draft.settled(Execute(call), Success(value), result=result), blobs
 
     def _problem(self, call: Call, capability: Capability) -> str:
         if call.refused:
@@ -202,7 +191,7 @@ class Settler:
     def _note(self, decision: Execute) -> None:
         finding = decision.finding
         if finding is not None:
-            self.tally.repeats += 1
+            self.commits.tally.repeats += 1
             self.notice(
                 {
                     "event": "repeat",
@@ -217,11 +206,11 @@ class Settler:
         """Ask people: the question is durable, and nobody waits for the answer here."""
         for decision, capability in asks:
             blobs: dict[Digest, bytes] = {}
-            attempt = self._attempt(decision, capability, self.journal.history.attempted + 1, blobs)
-            (stored,) = self._write([Entry("attempt", attempt.body())], blobs)
+            attempt = self.draft.attempt(decision, capability, self.journal.history.attempted + 1, blobs)
+            (stored,) = self.commits.write([Entry("attempt", attempt.body())], blobs)
             self.flights.asked[stored.seq] = decision.call
             self.rule.asked(entries.attempt(stored.seq, stored.body))
-            self.tally.dispatched += 1
+            self.commits.tally.dispatched += 1
             self.notice(
                 {
                     "event": "asked",
@@ -272,7 +261,7 @@ class Settler:
             number += 1
             if each.decision.retries is not None and each.tries == 1:
                 new.append(_void(each.decision.retries, "it may be retried by itself"))
-            new.append(Entry("attempt", self._attempt(each.decision, each.capability, number, blobs).body()))
+            new.append(Entry("attempt", self.draft.attempt(each.decision, each.capability, number, blobs).body()))
         first = self.journal.history.attempted + 1
         written = self.desk.write(new, blobs, [(first + index, each.hold) for index, each in enumerate(ready)])
         stored = [entry for entry in written if entry.kind == "attempt"]
@@ -288,15 +277,15 @@ class Settler:
                 each.decision, each.capability, each.hold, attempt, overdue + each.capability.timeout, each.tries
             )
             self.flights.flying[attempt.number] = flight
-            requests.append((self._request(flight.call, attempt), each.capability.timeout))
+            requests.append((self.draft.request(flight.call, attempt), each.capability.timeout))
             self._sent(flight.call, attempt, each.tries)
-        self.tally.dispatched += len(requests)
+        self.commits.tally.dispatched += len(requests)
         self.dispatcher.send(requests)
 
     def _recall(self, ready: Sequence[Ready], attempts: Sequence[Attempt]) -> None:
         """Take attempts back that were written and not sent."""
         why = "cancelled" if self.journal.cancelled else "revoked"
-        self._write([_void(attempt, f"the run was {why} before it was sent") for attempt in attempts], {})
+        self.commits.write([_void(attempt, f"the run was {why} before it was sent") for attempt in attempts], {})
         for each in ready:
             self.accounts.settle(each.hold)
             if self.journal.history.revoked:
@@ -314,38 +303,6 @@ class Settler:
             }
         )
 
-    def _request(self, call: Call, attempt: Attempt) -> Request:
-        return Request(
-            capability=call.capability,
-            payload=canon.freeze(call.payload),
-            key=attempt.key,
-            run=self.journal.run,
-            identity=call.identity,
-            attempt=attempt.number,
-        )
-
-    def _attempt(self, decision: Execute, capability: Capability, number: int, blobs: dict[Digest, bytes]) -> Attempt:
-        call = decision.call
-        return Attempt(
-            number=number,
-            identity=call.identity,
-            capability=call.capability,
-            effect=capability.effect,
-            fingerprint=self.fingerprint(call),
-            digest=call.digest,
-            take=call.take,
-            key=canon.sha256("\n".join((self.journal.run, call.identity, call.digest, str(number))).encode()),
-            payload=stow(call.data, call.payload, blobs),
-            revision=self.revision,
-            drive=self.drive,
-            hold=capability.reserve,
-            at=self.clock.now(),
-            waits=capability.waits,
-            supersedes=decision.supersedes.seq if decision.supersedes else None,
-            principal=self.desk.grant.principal if not capability.waits else "",
-            approval=decision.approval,
-        )
-
     # --- answers -----------------------------------------------------------------------------------------------
 
     def answered(self, answers: Sequence[Answered]) -> list[Record] | Halt:
@@ -353,7 +310,7 @@ class Settler:
 
         What there is room for now is sent when these were handed over: until then the script may not want it any more.
         """
-        done: list[tuple[Settled, dict[Digest, bytes]]] = []
+        done: list[Done] = []
         landed: list[Flight] = []
         again: list[tuple[Flight, CapabilityError, float]] = []
         lost: Flight | None = None
@@ -374,7 +331,7 @@ class Settler:
                 continue
             landed.append(flight)
             done.append(self._outcome(flight, answer, error))
-        records = self._commit(done, landed)
+        records = self.commits.commit(done, {flight.attempt.seq: flight.capability for flight in landed})
         for flight in landed:
             self.accounts.settle(flight.hold)
         for flight, error, seconds in again:
@@ -397,7 +354,7 @@ class Settler:
             if flight.overdue <= now
         ]
 
-    def _late(self, answer: Answered, done: list[tuple[Settled, dict[Digest, bytes]]]) -> None:
+    def _late(self, answer: Answered, done: list[Done]) -> None:
         """Take the outcome of a call that was given up, if it comes after all: it is no longer unresolved."""
         flight = self.flights.lost.get(answer.attempt)
         if flight is None or answer.unknown:
@@ -421,8 +378,8 @@ class Settler:
     def _again(self, flight: Flight, error: CapabilityError, seconds: float) -> None:
         """A certain failure that may pass: its attempt ends here, and another one follows after a pause."""
         cost = charged(error)
-        self.tally.cost += cost
-        self._write(
+        self.commits.tally.cost += cost
+        self.commits.write(
             [
                 Entry(
                     "retry",
@@ -454,24 +411,22 @@ class Settler:
 
     def ring(self, now: float) -> list[Record]:
         """Do what is due: end sleeps, and queue retries, which are dispatches like any other."""
-        done: list[tuple[Settled, dict[Digest, bytes]]] = []
+        done: list[Done] = []
         for timer in self.flights.due(now):
             flight = timer.flight
             if flight is None:
                 done.append(self._read(timer.call))
             else:
                 self.flights.queue.append((flight.decision, flight.capability, flight.tries + 1))
-        return self._commit(done)
+        return self.commits.commit(done)
 
     # --- outcomes ----------------------------------------------------------------------------------------------
 
-    def _outcome(
-        self, flight: Flight, answer: Answered, error: CapabilityError | None
-    ) -> tuple[Settled, dict[Digest, bytes]]:
+    def _outcome(self, flight: Flight, answer: Answered, error: CapabilityError | None) -> Done:
         blobs: dict[Digest, bytes] = {}
         counted = count(answer, error, flight.capability, flight.call.identity, self.schemas)
         found = counted.outcome
-        return self._settled(
+        return self.draft.settled(
             flight.decision,
             found,
             result=stow(counted.data, found.value, blobs) if isinstance(found, Success) else None,
@@ -481,109 +436,10 @@ class Settler:
             seconds=answer.seconds,
         ), blobs
 
-    def _settled(self, decision: Execute, outcome: Success | Failure, **more: Any) -> Settled:
-        call = decision.call
-        superseded = decision.supersedes
-        return Settled(
-            identity=call.identity,
-            capability=call.capability,
-            fingerprint=self.fingerprint(call),
-            digest=call.digest,
-            outcome=outcome,
-            result=more.pop("result", None),
-            revision=self.revision,
-            drive=self.drive,
-            supersedes=superseded.seq if superseded is not None and isinstance(outcome, Success) else None,
-            **more,
-        )
-
-    def _commit(self, done: list[tuple[Settled, dict[Digest, bytes]]], landed: Sequence[Flight] = ()) -> list[Record]:
-        if not done:
-            return []
-        blobs: dict[Digest, bytes] = {}
-        for _, some in done:
-            blobs.update(some)
-        capabilities = {flight.attempt.seq: flight.capability for flight in landed}
-        over = [
-            overrun(settled, capabilities[settled.attempt]) for settled, _ in done if settled.attempt in capabilities
-        ]
-        frozen = [entry for entry in over if entry is not None]
-        stored = self._write([Entry("record", settled.body()) for settled, _ in done] + frozen, blobs, done=done)
-        records = []
-        for alarm in frozen:
-            self.notice({"event": "frozen", **alarm.body})
-        for entry in stored:
-            if entry.kind != "record":
-                continue
-            record = self.journal.history.records[entry.seq]
-            records.append(record)
-            self._settle_tally(record, entry)
-        return records
-
-    def _settle_tally(self, record: Record, entry: Stored) -> None:
-        if record.is_read:
-            return
-        self.tally.executed += record.ok
-        self.tally.cost += record.cost
-        replaced = entry.body.get("supersedes")
-        if replaced is not None:
-            self.tally.superseded += 1
-            self.superseded.add(replaced)
-        self.notice(
-            {
-                "event": "settled",
-                "identity": record.origin,
-                "capability": record.capability,
-                "seq": record.seq,
-                "ok": record.ok,
-                "cost": record.cost,
-                "failure": entry.body.get("failure"),
-            }
-        )
-
-    def _write(
-        self,
-        new: list[Entry],
-        blobs: dict[Digest, bytes],
-        done: Sequence[tuple[Settled, dict[Digest, bytes]]] = (),
-    ) -> list[Stored]:
-        try:
-            return self.journal.append(*new, blobs=blobs)
-        except StoreError:
-            self.unwritten.extend(done)
-            raise
-
-    def save(self) -> None:
-        """Try once more to keep what was paid for and couldn't be made durable. Raises `StoreError`."""
-        if not self.unwritten:
-            return
-        self.journal.read()
-        kept = [(settled, some) for settled, some in self.unwritten if settled.attempt in self.journal.history.attempts]
-        self.unwritten.clear()
-        self._commit(kept)
-
     @property
     def accounts(self) -> Accounts:
         """The accounts that the desk keeps."""
         return self.desk.accounts
-
-    @property
-    def unsaved(self) -> list[dict[str, Any]]:
-        """What providers answered and no record holds, so that a person can write it back."""
-        return [
-            {
-                "identity": settled.identity,
-                "capability": settled.capability,
-                "attempt": settled.attempt,
-                **(
-                    {"result": settled.outcome.value}
-                    if isinstance(settled.outcome, Success)
-                    else {"failure": {"code": settled.outcome.code, "message": settled.outcome.message}}
-                ),
-            }
-            for settled, _ in self.unwritten
-            if settled.attempt
-        ]
 
 
 def _void(attempt: Attempt, why: str) -> Entry:

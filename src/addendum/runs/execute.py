@@ -12,6 +12,7 @@ from addendum.authority.catalog import SIDE_EFFECTING
 from addendum.authority.grant import from_json
 from addendum.broker.desk import open_desk
 from addendum.broker.dispatch import Dispatcher
+from addendum.broker.draft import Draft
 from addendum.broker.drive import Drive, Ending
 from addendum.broker.feed import Feed, main_strand
 from addendum.broker.reconcile import ask_providers, commit_answers
@@ -112,9 +113,7 @@ class Attempt:
             dispatcher=dispatcher,
             clock=context.clock,
             notice=self.notice,
-            revision=revision,
-            drive=number,
-            fingerprint=fingerprint,
+            draft=Draft(journal.run, revision, number, fingerprint, context.clock, grant.principal),
             backoff=context.backoff,
         )
         drive = Drive(
@@ -141,7 +140,7 @@ class Attempt:
             [
                 record
                 for record in self.scene.start
-                if record.seq not in claims.claimed and record.seq not in settler.superseded
+                if record.seq not in claims.claimed and record.seq not in settler.commits.superseded
             ]
             if ending.status == "completed"
             else []
@@ -182,7 +181,7 @@ class Attempt:
         return self._result(drive, ending, body, orphans)
 
     def _counts(self, drive: Drive, orphans: int) -> dict[str, int]:
-        tally = drive.settler.tally
+        tally = drive.settler.commits.tally
         return {
             "dispatched": tally.dispatched,
             "executed": tally.executed,
@@ -213,7 +212,7 @@ class Attempt:
         found.details = {
             "where": ending.where,
             "orphans": [record.identity or record.origin for record in orphans],
-            "unsaved": drive.settler.unsaved,
+            "unsaved": drive.settler.commits.unsaved,
             "unresolved": [
                 attempt.identity
                 for attempt in history.attempts.values()

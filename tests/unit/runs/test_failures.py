@@ -244,8 +244,9 @@ async def orchestrate(ctx, args):
 
 
 @pytest.mark.parametrize(
-    ("policy", "status", "paid"), [("auto", "stopped", 2), ("deny", "stopped", 2), ("warn", "completed", 3), ("off", "completed", 3)]
-)  # fmt: skip
+    ("policy", "status", "paid"),
+    [("auto", "stopped", 2), ("deny", "stopped", 2), ("warn", "completed", 3), ("off", "completed", 3)],
+)
 def test_a_widened_loop_is_a_repeat(policy: str, status: str, paid: int, made: Context, work: Work) -> None:
     """The third equal one is beyond the bounds of the source that paid for two."""
     work.bad = [{"last": True}]

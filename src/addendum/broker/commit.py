@@ -1,0 +1,122 @@
+"""Committing outcomes: result, usage and an alarm in one transaction; what the store didn't take is not forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from addendum.authority.catalog import Capability
+from addendum.broker.desk import overrun
+from addendum.broker.journal import Journal
+from addendum.canon import Digest
+from addendum.errors import StoreError
+from addendum.records.entries import Settled
+from addendum.records.history import Record
+from addendum.records.outcome import Success
+from addendum.records.stored import Entry, Stored
+
+Done: TypeAlias = "tuple[Settled, dict[Digest, bytes]]"
+"""An outcome, with the blob that it may need."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a drive did: dispatches, successes, new versions, ledger findings."""
+
+    dispatched: int = 0
+    executed: int = 0
+    superseded: int = 0
+    repeats: int = 0
+    cost: int = 0
+
+
+@dataclass(slots=True)
+class Commits:
+    """Writes outcomes to a run's journal. `superseded` are the seqs of records that got a new version."""
+
+    journal: Journal
+    notice: Callable[[dict[str, Any]], None]
+    tally: Tally = field(default_factory=Tally)
+    superseded: set[int] = field(default_factory=set)
+    unwritten: list[Done] = field(default_factory=list)
+    """Outcomes that the store didn't take."""
+
+    def commit(self, done: Sequence[Done], landed: Mapping[int, Capability] | None = None) -> list[Record]:
+        """Write outcomes in one transaction, and return their records. `landed` are the capabilities of attempts whose
+        provider may have reported more than it declares."""
+        if not done:
+            return []
+        blobs: dict[Digest, bytes] = {}
+        for _, some in done:
+            blobs.update(some)
+        known = landed or {}
+        over = [overrun(settled, known[settled.attempt]) for settled, _ in done if settled.attempt in known]
+        frozen = [entry for entry in over if entry is not None]
+        stored = self.write([Entry("record", settled.body()) for settled, _ in done] + frozen, blobs, done)
+        records = []
+        for alarm in frozen:
+            self.notice({"event": "frozen", **alarm.body})
+        for entry in stored:
+            if entry.kind != "record":
+                continue
+            record = self.journal.history.records[entry.seq]
+            records.append(record)
+            self._tell(record, entry)
+        return records
+
+    def write(self, new: Sequence[Entry], blobs: Mapping[Digest, bytes], done: Sequence[Done] = ()) -> list[Stored]:
+        """Append entries. Raises `StoreError`; the outcomes `done` that they hold are then kept here."""
+        try:
+            return self.journal.append(*new, blobs=blobs)
+        except StoreError:
+            self.unwritten.extend(done)
+            raise
+
+    def save(self) -> None:
+        """Try once more to keep what was paid for and couldn't be made durable. Raises `StoreError`."""
+        if not self.unwritten:
+            return
+        self.journal.read()
+        kept = [(settled, some) for settled, some in self.unwritten if settled.attempt in self.journal.history.attempts]
+        self.unwritten.clear()
+        self.commit(kept)
+
+    @property
+    def unsaved(self) -> list[dict[str, Any]]:
+        """What providers answered and no record holds, so that a person can write it back."""
+        return [
+            {
+                "identity": settled.identity,
+                "capability": settled.capability,
+                "attempt": settled.attempt,
+                **(
+                    {"result": settled.outcome.value}
+                    if isinstance(settled.outcome, Success)
+                    else {"failure": {"code": settled.outcome.code, "message": settled.outcome.message}}
+                ),
+            }
+            for settled, _ in self.unwritten
+            if settled.attempt
+        ]
+
+    def _tell(self, record: Record, entry: Stored) -> None:
+        if record.is_read:
+            return
+        self.tally.executed += record.ok
+        self.tally.cost += record.cost
+        replaced = entry.body.get("supersedes")
+        if replaced is not None:
+            self.tally.superseded += 1
+            self.superseded.add(replaced)
+        self.notice(
+            {
+                "event": "settled",
+                "identity": record.origin,
+                "capability": record.capability,
+                "seq": record.seq,
+                "ok": record.ok,
+                "cost": record.cost,
+                "failure": entry.body.get("failure"),
+            }
+        )
