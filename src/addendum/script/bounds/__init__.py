@@ -57,7 +57,8 @@ def analyse(scope: Scope, max_steps: int = 30_000, max_bound: int = 1_000_000) -
         where = error.node or (scope.orchestrate.node if scope.orchestrate else scope.tree)
         machine.quiet = 0
         machine.problem("involved", where, "involved")
-    except RecursionError:
+    except (RecursionError, KeyError, IndexError, TypeError, ValueError, ArithmeticError, AssertionError):
+        # What the analysis itself can't do is no bound either.
         machine.quiet = 0
         machine.problem("involved", scope.orchestrate.node if scope.orchestrate else scope.tree, "involved")
     return _tables(machine, scope, cost)

@@ -197,7 +197,7 @@ def apply(machine: Machine, node: ast.Call, target: V, args: Args, st: State, *,
 def await_value(machine: Machine, value: V, st: State) -> V:
     """`await value`: runs each coroutine that it may be, once."""
     coros = sorted(value.coros, key=lambda coro: (coro.node.lineno, coro.node.col_offset, coro.act.key))
-    out = unknown(value) if value.top else BOTTOM
+    out = unknown(value, st) if value.top else BOTTOM
     if len(coros) == 1 and not value.top:
         return run_coro(machine, coros[0], st)
     ends: list[State] = []
@@ -239,7 +239,7 @@ def run_body(
         if num is not None and num.sym is None:
             # Within one call a parameter is one number: `x[start:start + 5]` has at most five elements.
             value = value._replace(num=Num(num.lo, num.hi, (-act.key, key, 1)))
-        st.vars[key] = join(value, st.vars[key]) if act.reentered and key in st.vars and active else value
+        st.vars[key] = join(value, st.vars[key]) if key in st.vars else value
     level = len(machine.stack)
     before = st.cost
     machine.stack.append((closure, signature))

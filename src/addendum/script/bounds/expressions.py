@@ -249,8 +249,14 @@ def repeated(machine: Machine, left: V, right: V, st: State, node: ast.AST) -> V
     lo, hi = length(many, st)
     count = times.num or Num()
     most = _times(hi, max(0, count.hi if not times.top else INF))
-    least = _times(lo, max(0, count.lo))
-    return machine.new(st, Obj("list", least, most, plain(elements(many, st)), site=node))
+    least = _times(lo, max(0, count.lo)) if not times.top else 0
+    known = positions(many, st)
+    fields = None
+    if known is not None and least == most <= MAX_ITEMS:
+        fields = tuple(enumerate([plain(item) for item in known] * int(count.lo)))
+    if not many.refs and not many.top and known is not None and fields is not None:
+        return V(seq=Seq(least, most, elements(many, st), tuple(item for _, item in fields)))
+    return machine.new(st, Obj("list", least, most, plain(elements(many, st)), fields=fields, site=node))
 
 
 def unary(machine: Machine, node: ast.UnaryOp, st: State) -> V:
@@ -346,7 +352,7 @@ def item_at(value: V, node: ast.expr, index: V, st: State) -> V:
         key = int(index.num.lo)
     if key is None:
         return contents(value, st)
-    out = unknown(value) if value.top else BOTTOM
+    out = unknown(value, st) if value.top else BOTTOM
     if value.seq is not None:
         items = value.seq.items
         if items is not None and isinstance(key, int) and -len(items) <= key < len(items):

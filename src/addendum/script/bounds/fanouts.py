@@ -201,6 +201,8 @@ def _charge(
                 one = peak(one, by_coro.get(coro, {}))
             exact = plus(exact, one)
         total = least(total, exact)
+    # What is left of these coroutines, if anything, is counted by the width of the list it is in.
+    st.cost = {key: count for key, count in st.cost.items() if key not in by_coro}
     if share is not None:
         loop, most = share
         st.shared = {**st.shared, loop: plus(st.shared.get(loop, {}), dearest, most)}
@@ -247,6 +249,7 @@ def _pipeline(machine: Machine, node: ast.Call, params: tuple[tuple[str, V], ...
     stages = [value for name, value in params if name.isdigit() and name != "0"]
     if "*" in given:
         stages.append(given["*"])
+        machine.problem("fanout", node, "unbounded")  # nobody knows how many stages there are
     item = elements(source, st)
     index = integer(0, max(0, width - 1))
     costs: list[Cost] = [{}]

@@ -10,7 +10,7 @@ from addendum.script.bounds.calls import Args, apply, arguments
 from addendum.script.bounds.expressions import FLAG, MAX_ITEMS, positions
 from addendum.script.bounds.loops import iterate, reaches
 from addendum.script.bounds.machine import Machine, contents, elements, length, mix, plain
-from addendum.script.bounds.state import State
+from addendum.script.bounds.state import State, visit
 from addendum.script.bounds.values import ANY_INT, BOTTOM, INF, NONE, TOP, Count, Num, Obj, Seq, V, integer, join
 
 Builtin = Callable[[Machine, ast.Call, Args, State], V]
@@ -47,8 +47,11 @@ def each(machine: Machine, node: ast.Call, func: V, values: list[V], count: Coun
     if not func.funcs:
         return mix(values, st) if any(v.funcs or v.coros or v.refs for v in values) else TOP
     if all(machine.is_inert(closure) for closure in func.funcs) and not any(v.funcs or v.coros for v in values):
-        out = apply(machine, node, func, Args(list(values)), st.copy())
-        if not out.refs:
+        trial = st.copy()
+        out = apply(machine, node, func, Args(list(values)), trial)
+        fresh: list[int] = []
+        visit(out, fresh.append)
+        if all(ref in st.heap for ref in fresh):
             return out
     place = (machine.act.key, f"<map {node.lineno}:{node.col_offset}>")
 

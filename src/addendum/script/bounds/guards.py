@@ -249,10 +249,10 @@ def _assume_number(machine: Machine, key: tuple[int, str], num: Num, other: floa
     if first is None or first.num is None or first.top or first.misc:
         return -INF, INF
     if first.num.hi + num.dlo <= other:
-        machine.assumed.setdefault(loop, []).append((key, True))
+        machine.assumed.setdefault(loop, []).append((key, True, other))
         return -INF, other - 1
     if first.num.lo + num.dlo >= other:
-        machine.assumed.setdefault(loop, []).append((key, False))
+        machine.assumed.setdefault(loop, []).append((key, False, other))
         return other + 1, INF
     return -INF, INF
 
@@ -269,7 +269,7 @@ def _assume_length(machine: Machine, name: ast.Name, other: float, st: State) ->
     if first is None or now.many or now.foreign or now.glo != now.ghi or ref in machine.volatile_refs:
         return -INF, INF
     if first.hi + now.ghi <= other:
-        machine.assumed.setdefault(loop, []).append((ref, True))
+        machine.assumed.setdefault(loop, []).append((ref, True, other))
         return -INF, other - 1
     return -INF, INF
 

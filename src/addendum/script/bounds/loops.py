@@ -40,7 +40,7 @@ def iterate(
     mark = (len(machine.returns), len(machine.ends))
     searching = known == INF
     rounds = 0
-    assuming = True
+    assuming = isinstance(node, ast.For | ast.While)
     bases: dict[int, Obj] = {}
     while True:
         rounds += 1

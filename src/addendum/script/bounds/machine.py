@@ -99,7 +99,7 @@ class Machine:
         self.active: list[int] = []
         self.starts: dict[int, State] = {}
         self.begins: dict[int, dict[tuple[int, str], V]] = {}
-        self.assumed: dict[int, list[tuple[int | tuple[int, str], bool]]] = {}
+        self.assumed: dict[int, list[tuple[int | tuple[int, str], bool, Count]]] = {}
         self.cut: set[int] = set()
         self.made: dict[ast.Call, None] = {}
         self.ran: set[ast.Call] = set()
@@ -368,8 +368,8 @@ class Machine:
         return node in self._raising
 
     def rebinds(self, node: ast.AST) -> bool:
-        """Whether a function declares a `nonlocal`."""
-        return any(isinstance(part, ast.Nonlocal) for part in ast.walk(node))
+        """Whether a function, or one that it calls, may bind a variable of an outer one."""
+        return bool(self.scope.index.get(ast.Nonlocal))
 
     def is_inert(self, closure: Closure) -> bool:
         """Whether calling a function can't reach a call nor change anything."""
@@ -468,7 +468,7 @@ def _within(frame: Names | None, outer: Names) -> bool:
 
 def elements(value: V, st: State) -> V:
     """What iterating over a value yields."""
-    out = unknown(value) if value.top else BOTTOM
+    out = unknown(value, st) if value.top else BOTTOM
     if value.seq is not None:
         out = join(out, value.seq.elem)
     for ref in value.refs:
@@ -479,7 +479,7 @@ def elements(value: V, st: State) -> V:
 
 def contents(value: V, st: State) -> V:
     """What subscripting a value with an unknown index yields."""
-    out = unknown(value) if value.top else BOTTOM
+    out = unknown(value, st) if value.top else BOTTOM
     if value.seq is not None:
         out = join(out, value.seq.elem)
     for ref in value.refs:
@@ -487,8 +487,15 @@ def contents(value: V, st: State) -> V:
     return out
 
 
-def unknown(value: V) -> V:
+SPILLED: Final = (-4, "spilled")
+"""Where the functions and coroutines are that were put into unknown data: a variable no script can name."""
+
+
+def unknown(value: V, st: State) -> V:
     """What may come out of a value that is unknown: data, and whatever it is known to hold."""
+    spilled = st.vars.get(SPILLED)
+    if spilled is not None:
+        return join(spilled, V(True, None, None, value.refs, value.funcs, value.coros))
     if value.refs or value.funcs or value.coros:
         return V(True, None, None, value.refs, value.funcs, value.coros)
     return TOP

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from addendum.script.bounds.calls import Args, arguments
 from addendum.script.bounds.expressions import item_at
-from addendum.script.bounds.machine import Machine, contents, elements, length, mix, plain, unknown
+from addendum.script.bounds.machine import SPILLED, Machine, contents, elements, length, mix, plain, unknown
 from addendum.script.bounds.state import State
 from addendum.script.bounds.values import ANY_FAMILY, ANY_INT, BOTTOM, INF, NONE, TOP, Count, Obj, Seq, V, join
 
@@ -57,13 +57,35 @@ def spread(st: State, ref: int, family: int, lo: Count, hi: Count, elem: V, key:
         )
 
 
-def grow_foreign(machine: Machine, value: V, st: State, by: Count) -> None:
-    """Unknown data grew: so may every list that was only bounded by a test of its length."""
-    if not value.top or not by:
+def grow_foreign(machine: Machine, value: V, st: State, by: Count, elem: V = BOTTOM) -> None:
+    """Unknown data changed: so may every list that is part of it, and what was put into it may come out anywhere."""
+    if not value.top:
         return
+    keep(machine, st, elem)
     for ref, obj in st.heap.items():
         if obj.foreign:
-            st.heap[ref] = obj._replace(hi=obj.hi + by, ghi=obj.ghi + by)
+            st.heap[ref] = obj._replace(
+                lo=0,
+                hi=obj.hi + by,
+                glo=-INF,
+                ghi=obj.ghi + by,
+                elem=join(obj.elem, join(TOP, elem)),
+                key=join(obj.key, TOP),
+                fields=None,
+                share=None,
+                rest=None,
+            )
+
+
+def keep(machine: Machine, st: State, value: V) -> None:
+    """Note that a value was put into unknown data: lists in it may change there, functions may be called from there."""
+    if not (value.refs or value.funcs or value.coros or value.seq):
+        return
+    held = mix((value,), st)
+    for ref in held.refs:
+        st.heap[ref] = st.heap[ref]._replace(foreign=True)
+    if held.funcs or held.coros:
+        st.vars[SPILLED] = join(st.vars.get(SPILLED, BOTTOM), held)
 
 
 def method(machine: Machine, node: ast.Call, func: ast.Attribute, st: State) -> V:
@@ -129,13 +151,14 @@ def _first(args: Args) -> V:
 
 def append(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
     grow(machine, receiver, st, 1, 1, _first(args))
-    grow_foreign(machine, receiver, st, 1)
+    grow_foreign(machine, receiver, st, 1, _first(args))
     return NONE
 
 
 def insert(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
-    grow(machine, receiver, st, 1, 1, args.items[1] if len(args.items) > 1 else mix(args.all(), st))
-    grow_foreign(machine, receiver, st, 1)
+    value = args.items[1] if len(args.items) > 1 else mix(args.all(), st)
+    grow(machine, receiver, st, 1, 1, value)
+    grow_foreign(machine, receiver, st, 1, value)
     return NONE
 
 
@@ -143,13 +166,13 @@ def extend(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State)
     value = _first(args)
     lo, hi = length(value, st)
     grow(machine, receiver, st, lo, hi, elements(value, st))
-    grow_foreign(machine, receiver, st, hi)
+    grow_foreign(machine, receiver, st, hi, elements(value, st))
     return NONE
 
 
 def add(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
     grow(machine, receiver, st, 0, 1, _first(args))
-    grow_foreign(machine, receiver, st, 1)
+    grow_foreign(machine, receiver, st, 1, _first(args))
     return NONE
 
 
@@ -160,27 +183,32 @@ def pop(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) ->
     for value in args.items[1:]:
         out = join(out, value)
     grow(machine, receiver, st, -1, most, BOTTOM)
+    grow_foreign(machine, receiver, st, 0)
     return out
 
 
 def popitem(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
     key, value = elements(receiver, st), contents(receiver, st)
     grow(machine, receiver, st, -1, -1, BOTTOM)
+    grow_foreign(machine, receiver, st, 0)
     return V(seq=Seq(2, 2, join(key, value), (key, value)))
 
 
 def remove(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
     grow(machine, receiver, st, -1, -1, BOTTOM)
+    grow_foreign(machine, receiver, st, 0)
     return NONE
 
 
 def discard(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
     grow(machine, receiver, st, -1, 0, BOTTOM)
+    grow_foreign(machine, receiver, st, 0)
     return NONE
 
 
 def clear(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
     grow(machine, receiver, st, -INF, 0, BOTTOM)
+    grow_foreign(machine, receiver, st, 0)
     return NONE
 
 
@@ -210,7 +238,7 @@ def update(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State)
         if obj.kind in ("dict", "any"):
             st.heap[ref] = obj._replace(fields=None, elem=join(obj.elem, plain(held)))
     grow(machine, receiver, st, 0, hi, held, pairs)
-    grow_foreign(machine, receiver, st, hi)
+    grow_foreign(machine, receiver, st, hi, held)
     return NONE
 
 
@@ -220,7 +248,7 @@ def get(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) ->
     if not args.items or not node.args or isinstance(node.args[0], ast.Starred):
         return join(contents(receiver, st), default)
     if receiver.top and not (receiver.refs or receiver.seq or receiver.funcs or receiver.coros):
-        return join(TOP, default)
+        return join(contents(receiver, st), default)
     found = item_at(receiver, node.args[0], args.items[0], st)
     key = node.args[0]
     if isinstance(key, ast.Constant) and not receiver.top and receiver.seq is None and receiver.refs:
@@ -239,7 +267,7 @@ def setdefault(machine: Machine, node: ast.Call, receiver: V, args: Args, st: St
     for ref in receiver.refs:
         st.heap[ref] = st.heap[ref]._replace(fields=None)
     grow(machine, receiver, st, 0, 1, default, _first(args))
-    grow_foreign(machine, receiver, st, 1)
+    grow_foreign(machine, receiver, st, 1, default)
     return found
 
 
@@ -272,7 +300,7 @@ def values(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State)
 
 
 def copy(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
-    out = unknown(receiver) if receiver.top else BOTTOM
+    out = unknown(receiver, st) if receiver.top else BOTTOM
     for ref in sorted(receiver.refs):
         obj = st.heap[ref]
         out = join(out, machine.new(st, obj._replace(glo=0, ghi=0, many=False, foreign=False, site=node, family=None)))

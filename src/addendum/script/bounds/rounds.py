@@ -74,21 +74,26 @@ def run_once(
 
 
 def assumed_rightly(machine: Machine, run: Round) -> bool:
-    """Whether what `!=` was taken for (see `guards.assume`) holds: the counter moves by single steps, one way."""
+    """Whether what `!=` was taken for (see `guards`) holds: the counter moves by single steps, one way, and the
+    test stands on every path back to the start."""
     del machine.starts[run.uid]
-    for what, rising in machine.assumed.pop(run.uid, ()):
+    for what, rising, other in machine.assumed.pop(run.uid, ()):
+        if run.back.dead:
+            continue
         if isinstance(what, int):
             obj = run.back.heap.get(what)
-            low, high = (obj.glo, obj.ghi) if obj is not None else (0, 0)
+            if obj is None:
+                return False
+            low, high, lo, hi = obj.glo, obj.ghi, obj.lo, obj.hi
         else:
             value = run.back.vars.get(what)
             num = value.num if value is not None else None
-            if run.back.dead:
-                continue
             if num is None or num.sym != (run.uid, what, 1):
                 return False
-            low, high = num.dlo, num.dhi
-        if not run.back.dead and not (low >= 0 and high <= 1 if rising else low >= -1 and high <= 0):
+            low, high, lo, hi = num.dlo, num.dhi, num.lo, num.hi
+        if rising and not (low >= 0 and high <= 1 and hi <= other):
+            return False
+        if not rising and not (low >= -1 and high <= 0 and lo >= other):
             return False
     return True
 

@@ -19,7 +19,7 @@ from addendum.script.bounds.machine import (
     mix,
     plain,
 )
-from addendum.script.bounds.methods import grow, grow_foreign, spread
+from addendum.script.bounds.methods import grow, grow_foreign, keep, spread
 from addendum.script.bounds.state import Cost, State, plus
 from addendum.script.bounds.values import BOTTOM, INF, NONE, TOP, Count, Num, Obj, Seq, V, join
 
@@ -82,7 +82,7 @@ def set_item(machine: Machine, target: ast.Subscript, value: V, st: State) -> No
                 machine.eval(part, st)
         most = length(value, st)[1]
         grow(machine, container, st, -INF, most, elements(value, st))
-        grow_foreign(machine, container, st, most)
+        grow_foreign(machine, container, st, most, elements(value, st))
         return
     key = machine.eval(target.slice, st)
     name = target.slice.value if isinstance(target.slice, ast.Constant) else None
@@ -118,7 +118,11 @@ def set_item(machine: Machine, target: ast.Subscript, value: V, st: State) -> No
         )
         if obj.family is not None:
             spread(st, ref, obj.family, 0, added, value, BOTTOM)
-    grow_foreign(machine, container, st, 1)
+    if container.top and not container.refs:
+        # One entry more, or another one: lists in unknown data keep their length.
+        keep(machine, st, value)
+    else:
+        grow_foreign(machine, container, st, 1, value)
 
 
 def augmented(machine: Machine, node: ast.AugAssign, st: State) -> None:
@@ -138,10 +142,10 @@ def augmented(machine: Machine, node: ast.AugAssign, st: State) -> None:
         grow(machine, old, st, low, high, elements(right, st))
         if not old.top and not old.num and not old.seq:
             return
-    if old.top:
-        grow_foreign(machine, old, st, length(right, st)[1])
+    if (old.top and not isinstance(target, ast.Name)) or (old.top and kind is ast.Add and not right.num):
+        grow_foreign(machine, old, st, length(right, st)[1], elements(right, st))
     if kind is ast.Mult and old.refs:
-        grow(machine, old, st, 0, INF, BOTTOM)
+        grow(machine, old, st, -INF, INF, BOTTOM)
         return
     if kind in (ast.BitOr, ast.Sub, ast.BitAnd, ast.BitXor) and old.refs:
         grow(machine, old, st, -INF if kind is not ast.BitOr else 0, length(right, st)[1], elements(right, st))
@@ -225,9 +229,16 @@ def apart(iterable: V, st: State) -> list[V] | None:
         return None
     if iterable.refs and any(st.heap[ref].many or st.heap[ref].foreign for ref in iterable.refs):
         return None
-    if not any(item.funcs or item.coros or item.refs or item.seq for item in known):
+    if not any(_tells(item) for item in known):
         return None
     return known if any(item != known[0] for item in known[1:]) else None
+
+
+def _tells(value: V) -> bool:
+    """Whether a value is, or a tuple holds, a function, a coroutine or a list."""
+    if value.funcs or value.coros or value.refs:
+        return True
+    return value.seq is not None and any(_tells(item) for item in value.seq.items or ())
 
 
 def _unroll(machine: Machine, node: ast.For, iterable: V, st: State) -> bool:
@@ -452,6 +463,9 @@ def attempt(machine: Machine, node: ast.Try, st: State) -> None:
     for state in ends:
         st.absorb(state)
     if machine.handlers or machine.raises(node):
+        if node.finalbody:
+            thrown = thrown.copy()
+            machine.block(node.finalbody, thrown)
         finish(machine, thrown)
     if node.finalbody:
         _finally(machine, node, exits, marks)
