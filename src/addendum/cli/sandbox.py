@@ -128,13 +128,12 @@ def _try(name: str, settings: Any) -> dict[str, Any]:
 def _must(name: str, settings: Any) -> str:
     """Run a script that does nothing; return what confined it. Raises `SandboxError`."""
     from addendum import wiring
-    from addendum.ports import Limits
     from addendum.runs.prepare import script
     from addendum.script.program import compile_program
 
     sandbox = wiring.open_sandbox(name, settings.model_copy(update={"warm": 0}))
     try:
-        session = sandbox.open(script(compile_program(NOTHING)), {}, limits=Limits(), nonce="0" * 32)
+        session = sandbox.open(script(compile_program(NOTHING)), {}, limits=settings.limits(), nonce="0" * 32)
         try:
             session.advance(None)
         finally:

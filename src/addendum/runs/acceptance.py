@@ -105,7 +105,7 @@ class World:
             catalog=CATALOG,
             clock=self.clock,
             grant=type(grant)(grant.capabilities, limits),
-            limits=Limits(message=bound),
+            limits=Limits(message=bound, memory=128 * 2**20),
             backoff=0.0,
             max_payload=bound,
             max_result=bound,

@@ -15,8 +15,7 @@ from addendum.errors import SandboxMissing
 from addendum.ports import Limits, Script
 from addendum.sandbox import seccomp
 from addendum.sandbox.confine import BASE, MISSING, binds, bubblewrap, libraries, memory_file
-from addendum.sandbox.prelude import guest
-from addendum.sandbox.process import PYTHON, Launch, ProcessSession, Workers
+from addendum.sandbox.process import PYTHON, Launch, ProcessSession, Workers, worker
 
 
 class BwrapSandbox:
@@ -64,7 +63,7 @@ class BwrapSandbox:
 def _launch(path: str, program: bytes) -> Launch:
     descriptor, _ = memory_file("addendum-seccomp", program)
     return Launch(
-        (path, *BASE, "--seccomp", str(descriptor), *_interpreter(), "/python/bin/python3", *PYTHON, guest("worker")),
+        (path, *BASE, "--seccomp", str(descriptor), *_interpreter(), "/python/bin/python3", *PYTHON, *worker()),
         descriptors=(descriptor,),
         processes=16,
     )

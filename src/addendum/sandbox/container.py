@@ -21,7 +21,7 @@ from addendum.sandbox.allowlist import profile
 from addendum.sandbox.engine import Engine, Image, Program
 from addendum.sandbox.image import find
 from addendum.sandbox.prelude import guest
-from addendum.sandbox.process import PYTHON, Launch, ProcessSession, Workers
+from addendum.sandbox.process import PYTHON, Launch, ProcessSession, Workers, worker
 
 CPU_SECONDS: Final = 3600
 """What the kernel lets a worker compute, even if the host is gone."""
@@ -118,7 +118,7 @@ def launch(engine: Engine, image: Image, memory: int) -> Launch:
             engine.path,
             *options(engine.name, name, memory, engine.label(), f"/dev/fd/{read}"),
             *("--entrypoint", image.python, image.identity),
-            *(*PYTHON, guest("supervisor"), guest("worker"), filters, name),
+            *(*PYTHON, guest("supervisor"), *worker(), filters, name),
         ),
         engine.environment(),
         descriptors=(read,),

@@ -20,12 +20,14 @@ from addendum.ports import Answer, End, Known, Limits, Script, Turn
 from addendum.sandbox.claims import Claims, over
 from addendum.sandbox.keeper import Keeper
 from addendum.sandbox.paths import refuse
-from addendum.sandbox.prelude import prelude
+from addendum.sandbox.prelude import guest, prelude
 from addendum.sandbox.wire import Late, Wire
 
 PYTHON: Final = ("-s", "-P", "-S", "-B", "-W", "ignore", "-c")
 """How the interpreter is started, before the worker's text. Not `-I`: that would ignore PYTHONHASHSEED, and the order
 of a set would differ from run to run."""
+
+
 START_SECONDS: Final = 30.0
 """How long a worker may take to take its script, on a slow machine."""
 EOF_SECONDS: Final = 0.25
@@ -38,6 +40,11 @@ LIMITS: Final = {
     "memory": "The script used more than {0.memory:,} bytes of memory{1}.",
     "message": "The script sent more than {0.message:,} characters at once{1}.",
 }
+
+
+def worker() -> tuple[str, str]:
+    """Return the worker's text and its argument, which stand behind `PYTHON`."""
+    return guest("worker"), prelude("cpython")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +138,11 @@ class Workers:
         if self._spares:
             self._keeper.later(self._fill)
 
+    def idle(self) -> bool:
+        """Say whether all that are started ahead were started."""
+        with self._lock:
+            return len(self._ready) >= self._spares
+
     def close(self) -> None:
         """End the workers that wait."""
         with self._lock:
@@ -161,10 +173,9 @@ class ProcessSession:
 
     def __init__(self, workers: Workers, script: Script, args: Json, limits: Limits, nonce: str) -> None:
         self._workers = workers  # its keeper's thread has to live for as long as the worker
-        worker = workers.take()
-        workers.refill()
-        self._worker: Worker | None = worker
-        self._wire = worker.wire(2 * limits.message + 65536)
+        taken = workers.take()
+        self._worker: Worker | None = taken
+        self._wire = taken.wire(2 * limits.message + 65536)
         self._script = script
         self._args = args
         self._limits = limits
@@ -179,9 +190,12 @@ class ProcessSession:
         if (answer is None) == self._started:
             raise UsageError("A session starts without an answer and goes on with one.", hint="Hand one over.")
         message = self._begin(ahead) if answer is None else self._hand(answer, ahead)
+        first = not self._started
         self._started = True
         try:
             end = self._turn(message)
+            if first:
+                self._workers.refill()  # not earlier: the next worker's start would make this script wait
             turn = Turn(self._claims.drain(), end)
             if end is None and not self._claims.waiting:
                 refuse("the script waits for nothing")
@@ -214,7 +228,6 @@ class ProcessSession:
         return {
             "start": {
                 "nonce": self._nonce,
-                "prelude": prelude("cpython"),
                 "script": self._script.annotated,
                 "args": json.dumps(self._args),
                 "known": self._claims.table(ahead),

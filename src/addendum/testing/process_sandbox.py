@@ -9,8 +9,7 @@ from typing import Literal
 
 from addendum.canon import Json
 from addendum.ports import Limits, Script
-from addendum.sandbox.prelude import guest
-from addendum.sandbox.process import PYTHON, Launch, ProcessSession, Workers
+from addendum.sandbox.process import PYTHON, Launch, ProcessSession, Workers, worker
 
 
 class ProcessSandbox:
@@ -20,7 +19,7 @@ class ProcessSandbox:
     interpreter: Literal["monty", "cpython"] = "cpython"
 
     def __init__(self, *, spares: int = 0) -> None:
-        command = (sys.executable, *PYTHON, guest("worker"))
+        command = (sys.executable, *PYTHON, *worker())
         launch = Launch(command, (("PYTHONHASHSEED", "0"),))
         self._workers = Workers(self.name, lambda: launch, spares)
 

@@ -4,7 +4,8 @@
 # and ends when the worker ends or when the host lets go of standard input; with it the kernel ends all that is left
 # in the container. So nothing outlives a host that was killed, whatever the script does: not even one that sleeps.
 #
-# Arguments: the worker's text, the filters by machine (JSON, hexadecimal), and a name that only marks the process.
+# Arguments: the worker's text, its argument, the filters by machine (JSON, hexadecimal), and a name that only marks the
+# process.
 import os, select, sys  # isort: skip
 import ctypes, json  # isort: skip
 
@@ -16,7 +17,7 @@ class Program(ctypes.Structure):
 
 
 def main():
-    text, filters = sys.argv[1], json.loads(sys.argv[2])
+    text, prelude, filters = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
     code = bytes.fromhex(filters[os.uname().machine])
     control = ctypes.CDLL(None, use_errno=True).prctl
     control.argtypes = [ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_ulong]
@@ -29,6 +30,7 @@ def main():
         program = Program(len(code) // 8, code)
         if control(SECCOMP, FILTER, ctypes.cast(ctypes.byref(program), ctypes.c_void_p), 0, 0):
             os._exit(70)
+        sys.argv[1:] = [prelude]
         exec(compile(text, "worker.py", "exec"), {"__name__": "__main__"})
         os._exit(0)
     os.close(ends)

@@ -1,6 +1,7 @@
 # ruff: noqa
 # mypy: ignore-errors
-# The CPython worker: one script, one process. It imports nothing of the package; its text is started with `-c`.
+# The CPython worker: one script, one process. It imports nothing of the package; its text is started with `-c`, and the
+# guest's own code is its argument, so that it is compiled and run before there is a script.
 #
 # Frames in both directions: four bytes of length (big-endian), then JSON. Host: {"v": 1, "start": {...}}, then
 # {"v": 1, "call": n, "answer": text}. Worker: {"v": 1, "s": n, "say": [...]} for each message of the guest (see
@@ -228,23 +229,26 @@ def report(pipe, error, CapabilityError):
     if isinstance(error, SyntaxError) and error.filename == SCRIPT:
         lines.append([error.lineno or 0, "<module>"])
     failure = None
-    if CapabilityError is not None and isinstance(error, CapabilityError):
+    if isinstance(error, CapabilityError):
         failure = [error.code, error.message, error.retryable, error._wf_identity]
     text = str(error.args[0]) if isinstance(error, KeyError) and len(error.args) == 1 else str(error)
     kind = {"error": "PatternError"}.get(type(error).__name__, type(error).__name__)
     pipe.send("end", [kind, text, lines[:1000], failure])
 
 
-def run(pipe, start, turn):
+def prepare(pipe, prelude):
+    guest = {"__name__": "guest", "_wf_gather": lambda *awaited: Gather(awaited), "_wf_host": host_function(pipe)}
+    guest["_wf_spent"] = lambda error: from_allocator(error) and pipe.over("memory")
+    exec(compile(prelude, "prelude.py", "exec"), guest)
+    return guest
+
+
+def run(pipe, guest, start, turn):
     full = vars(sys.modules["builtins"])
     inside = {"__import__": guarded_import, **{name: full[name] for name in NAMES}}
-    guest = {"__name__": "guest", "_wf_gather": lambda *awaited: Gather(awaited), "_wf_host": host_function(pipe)}
     guest["_wf_nonce"] = start["nonce"]
-    guest["_wf_spent"] = lambda error: from_allocator(error) and pipe.over("memory")
-    CapabilityError = None
+    CapabilityError = guest["CapabilityError"]
     try:
-        exec(compile(start["prelude"], "prelude.py", "exec"), guest)
-        CapabilityError = guest["CapabilityError"]
         names = ("_wf_at", "_wf_call", "_wf_err", "_wf_cap", "_wf_exc", "CapabilityError")
         script = {"__name__": "script", "__builtins__": inside, **{name: guest[name] for name in names}}
         pipe.send("ready", 0)
@@ -279,8 +283,9 @@ def main():
         os.close(number)
     sys.stdin = sys.stdout = sys.stderr = None  # `print` goes nowhere
     sys.setrecursionlimit(1000)
+    guest = prepare(pipe, sys.argv[1])
     start = pipe.receive()["start"]
-    run(pipe, start, limit(pipe, start["limits"]))
+    run(pipe, guest, start, limit(pipe, start["limits"]))
 
 
 main()
