@@ -375,6 +375,40 @@ def report(
 
 @app.command()
 @_typed
+def show(
+    contract: Contract,
+    attempt: Annotated[
+        int, typer.Argument(metavar="ATTEMPT", help="An attempt's number, as in the report.", show_default=False)
+    ],
+    repo: Repo = None,
+    store: options.Store = None,
+    json: options.Json = False,
+) -> int:
+    """Show one attempt: how it came out, what is against it, what it changed, and what its executor printed."""
+    from addendum.cli.printable import printable
+    from addendum.work import bench as opening
+    from addendum.work.report import detail
+
+    with _bench(contract, repo, store, None) as (bench, name):
+        found = detail(bench, opening.load(bench, name), attempt)
+    output = Output(json)
+    if json:
+        output.value(found)
+        return 0
+    verdict = next((gate["verdict"] for gate in reversed(found["gates"]) if gate["verdict"]), "no verdict")
+    output.show(f"{found['slice']}, attempt {found['attempt']} ({found['how']}): {found['outcome']}, {verdict}")
+    for item in (found, *found["gates"]):
+        for each in item["findings"]:
+            output.show(f"{each['code']}: {_line(each['message'])}")
+    for change in found["changes"]:
+        output.show(f"{change['kind']:8}{change['path']}")
+    if found["printed"]:
+        output.show(printable(found["printed"]))
+    return 0
+
+
+@app.command()
+@_typed
 def verify(
     contract: Contract,
     candidate: Candidate = "",

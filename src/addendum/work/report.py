@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from addendum.canon import Json
+from addendum.errors import NotFound
+from addendum.work import scope
 from addendum.work.bench import Admitted, Bench
 from addendum.work.codes import Finding
 from addendum.work.journal import Attempt, Gate
@@ -102,6 +104,22 @@ def _attempt(each: Attempt) -> dict[str, Any]:
         "details": dict(each.details),
         "gates": [_gate(gate) for gate in each.gates],
     }
+
+
+def detail(bench: Bench, admitted: Admitted, number: int) -> dict[str, Any]:
+    """Return one attempt with what it changed, and what its executor printed. Raises `NotFound`."""
+    found = admitted.journal.state.attempts.get(number)
+    if found is None:
+        known = len(admitted.journal.state.attempts)
+        raise NotFound(
+            f"There is no attempt {number}.", hint=f"The contract has {known}; `addendum work report` lists them."
+        )
+    changes: list[dict[str, str]] = []
+    if found.tree:
+        before, after = bench.repository.flat(found.input), bench.repository.flat(found.tree)
+        changes = [change.to_json() for change in scope.changes(before, after)]
+    printed = bench.store.blob(found.log).decode("utf-8", "replace") if found.log else ""
+    return {**_attempt(found), "changes": changes, "printed": printed}
 
 
 def _gate(gate: Gate) -> dict[str, Any]:
