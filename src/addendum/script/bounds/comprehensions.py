@@ -8,8 +8,8 @@ from addendum.script.bounds.guards import decide, refine
 from addendum.script.bounds.loops import iterate, reaches
 from addendum.script.bounds.machine import EXPRESSIONS, Machine, length, plain
 from addendum.script.bounds.state import State
-from addendum.script.bounds.statements import shared_length, sharing, walk
-from addendum.script.bounds.values import BOTTOM, INF, NONE, Count, Obj, V, times
+from addendum.script.bounds.statements import apart, assign, shared_length, sharing, walk
+from addendum.script.bounds.values import BOTTOM, INF, NONE, Act, Count, Obj, V, join_all, times
 
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
@@ -20,6 +20,10 @@ def comprehension(machine: Machine, node: Comprehension, st: State) -> V:
     act = machine.act
     names = machine.scope.inner[node]
     machine.act = machine.activation(names, act, node)
+    if len(node.generators) == 1 and not node.generators[0].ifs and isinstance(node, ast.ListComp | ast.GeneratorExp):
+        known = apart(first, st)
+        if known is not None:
+            return _one_by_one(machine, node, known, act, st)
     place, place_key = (machine.act.key, "<element>"), (machine.act.key, "<key>")
     try:
         lo, hi, share = _generate(machine, node, 0, first, st, place, place_key)
@@ -36,6 +40,24 @@ def comprehension(machine: Machine, node: Comprehension, st: State) -> V:
     if isinstance(node, ast.SetComp):
         return machine.new(st, Obj("set", min(lo, 1), hi, elem, site=node))
     return machine.new(st, Obj("list", lo, hi, elem, site=node, share=share))
+
+
+def _one_by_one(machine: Machine, node: ast.ListComp | ast.GeneratorExp, known: list[V], act: Act, st: State) -> V:
+    """Walk a display of functions or lists element by element, see `statements.apart`."""
+    names = machine.act.names
+    items = []
+    for item in known:
+        assign(machine, node.generators[0].target, item, st)
+        items.append(plain(machine.eval(node.elt, st)))
+    key = machine.act.key
+    machine.act = act
+    if not machine.keeps_names(names):
+        for name in names.bindings:
+            st.vars.pop((key, name), None)
+    machine.note(machine.loops, node, len(items))
+    machine.note(machine.loops, node.generators[0], len(items))
+    fields = tuple(enumerate(items))
+    return machine.new(st, Obj("list", len(items), len(items), join_all(items), fields=fields, site=node))
 
 
 def _generate(
