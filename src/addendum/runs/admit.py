@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from addendum.authority.grant import Grant
 from addendum.authority.objections import Objection, objections
 from addendum.script.checker import examine
 from addendum.script.program import Program
-from addendum.script.report import Report
+from addendum.script.report import Facts, Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +74,29 @@ def admit(source: str, catalog: Catalog, grant: Grant, *, revision: bool = False
     report, program = examine(source, granted=granted)
     if program is None:
         return Admission(report, (), None)
-    against = tuple(objections(grant, catalog))
+    against = (*objections(grant, catalog), *steered(report.facts, catalog, grant))
     found = () if revision else excesses(report.facts.worst_case, catalog, grant)
     if found or against:
         return Admission(report, found, None, against, smallest(grant, found))
     return Admission(report, (), program)
+
+
+def steered(facts: Facts, catalog: Catalog, grant: Grant) -> Iterator[Objection]:
+    """Yield what speaks against a script whose results steer it further than the grant lets them, with the flow."""
+    names = {site.capability for site in facts.callsites}
+    agents = tuple(sorted(name for name in names if name in catalog and catalog[name].agentic))
+    if agents and grant.influence != "L2":
+        message = f"{', '.join(agents)} runs a tool loop of its own (L2): what it does isn't in the source."
+        hint = 'Give the agent a grant of its own, or allow influence = "L2".'
+        yield Objection("influence", message, hint, agents)
+    for flow in facts.flows:
+        if flow.level > grant.influence:
+            message = (
+                f"Line {flow.line}: a result of {flow.source or 'a call'} (line {flow.source_line}) decides "
+                f"{flow.decides} ({flow.level}), and the grant allows {grant.influence}: {flow.expression}"
+            )
+            hint = "Decide by args or constants, cap the count, or allow a higher influence in the grant."
+            yield Objection("influence", message, hint, (flow.source,) if flow.source else ())
 
 
 def within(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from addendum.script.bounds import Bounds
+from addendum.script.influence import analyse
 from addendum.script.report import Bounded, Callsite, Facts
 from addendum.script.scope import Scope
 
@@ -37,7 +38,9 @@ def gather(scope: Scope, bounds: Bounds) -> Facts:
     loops.sort(key=lambda loop: (loop.line, loop.column))
     fanouts.sort(key=lambda fanout: (fanout.line, fanout.column))
     sites.sort(key=lambda site: (site.line, site.column))
-    return Facts(tuple(sites), tuple(loops), tuple(fanouts), dict(sorted(bounds.worst_case.items())))
+    return Facts(
+        tuple(sites), tuple(loops), tuple(fanouts), dict(sorted(bounds.worst_case.items())), analyse(scope, bounds)
+    )
 
 
 def _around_calls(scope: Scope) -> set[ast.AST]:

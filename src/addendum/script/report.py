@@ -6,7 +6,7 @@ in a branch) leaves the script runnable. Lines and columns count from 1, columns
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -82,6 +82,38 @@ class Bounded:
 
 
 @dataclass(frozen=True, slots=True)
+class Flow:
+    """From a call (`source`, its line) to what its result decides, at a line and column, in the source's words.
+
+    The levels are those of `addendum.script.influence`."""
+
+    level: str
+    decides: str
+    source: str
+    source_line: int
+    line: int
+    column: int
+    expression: str
+
+    def to_json(self) -> dict[str, object]:
+        """Return the flow as a JSON object."""
+        return {
+            "level": self.level,
+            "decides": self.decides,
+            "source": self.source,
+            "source_line": self.source_line,
+            "line": self.line,
+            "column": self.column,
+            "expression": self.expression,
+        }
+
+
+def level(flows: Iterable[Flow]) -> str:
+    """Return the highest level of some flows, L0 for none."""
+    return max((flow.level for flow in flows), default="L0")
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What follows from the source whether or not it is accepted."""
 
@@ -89,6 +121,13 @@ class Facts:
     loops: tuple[Bounded, ...] = ()
     fanouts: tuple[Bounded, ...] = ()
     worst_case: Mapping[str, int | None] = field(default_factory=dict)
+    flows: tuple[Flow, ...] = ()
+    """Decisions that results of calls have a part in; their highest level is `influence`."""
+
+    @property
+    def influence(self) -> str:
+        """How far results steer the script: L0, L1 or L2."""
+        return level(self.flows)
 
     def to_json(self) -> dict[str, object]:
         """Return the facts as a JSON object."""
@@ -97,6 +136,8 @@ class Facts:
             "loops": [loop.to_json() for loop in self.loops],
             "fanouts": [fanout.to_json() for fanout in self.fanouts],
             "worst_case": dict(self.worst_case),
+            "influence": self.influence,
+            "flows": [flow.to_json() for flow in self.flows],
         }
 
 
