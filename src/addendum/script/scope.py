@@ -501,6 +501,12 @@ def _reach(scope: Scope, functions: list[Function]) -> None:
         # Script functions count through `mentions`, so only what is counted without them matters here.
         if scope._is_counted(call):
             mark(scope.frames[call].function)
+    for node in scope.index[ast.Await]:
+        assert isinstance(node, ast.Await)
+        # Whoever awaits a coroutine that was made elsewhere may run a call in it, and needs a frame.
+        value = node.value
+        if not isinstance(value, ast.Call) or (isinstance(value.func, ast.Attribute) and not scope.ctx_call(value)):
+            mark(scope.frames[node].function)
     while todo:
         for user in mentions[todo.pop()]:
             mark(user)
