@@ -955,3 +955,4 @@ def test_a_session_outlives_the_sandbox_object_that_opened_it() -> None:
     for session in sessions:
         session.advance(Answer(1, Success(5)))
         assert session.advance(Answer(2, Success("t"))).end == Returned([5, "t"])
+    sessions[0]._sandbox.close()  # type: ignore[attr-defined] # what is checked afterwards: no process is left
