@@ -16,7 +16,7 @@ from addendum.authority.grant import Grant, everything, from_json
 from addendum.authority.money import nano
 from addendum.canon import Digest, Json
 from addendum.errors import StoreError, StoreUnavailable
-from addendum.ports import Clock, Lease, Reply, Request, RunHeader, Sandbox, Store, Usage
+from addendum.ports import Beside, Clock, Lease, Reply, Request, RunHeader, Sandbox, Store, Usage
 from addendum.records.history import History, fold
 from addendum.records.stored import Entry, Stored
 from addendum.runs.context import Context
@@ -182,9 +182,10 @@ class Faulty:
         *,
         blobs: Mapping[Digest, bytes] | None = None,
         lease: Lease | None = None,
+        beside: Beside | None = None,
     ) -> list[Stored]:
         self._meet("append")
-        return self.store.append(run, entries, blobs=blobs, lease=lease)
+        return self.store.append(run, entries, blobs=blobs, lease=lease, beside=beside)
 
     def entries(self, run: str, *, after: int = 0, upto: int | None = None) -> Iterator[Stored]:
         self._meet("entries")

@@ -20,7 +20,7 @@ from addendum.canon import Digest
 from addendum.errors import CapabilityError, UnknownOutcome
 from addendum.kernel.policy import Allowances
 from addendum.plan import to_json
-from addendum.ports import Lease, Reply, Request, Sandbox
+from addendum.ports import Beside, Lease, Reply, Request, Sandbox
 from addendum.records.certificate import certificate
 from addendum.records.history import History, fold
 from addendum.records.stored import Entry, Stored
@@ -230,11 +230,12 @@ class Mortal(MemoryStore):
         *,
         blobs: Mapping[Digest, bytes] | None = None,
         lease: Lease | None = None,
+        beside: Beside | None = None,
     ) -> list[Stored]:
         kinds = sorted({entry.kind for entry in entries})
         for kind in kinds:
             self.point(f"before {kind}")
-        stored = super().append(run, entries, blobs=blobs, lease=lease)
+        stored = super().append(run, entries, blobs=blobs, lease=lease, beside=beside)
         for kind in kinds:
             self.point(f"after {kind}")
         return stored
