@@ -89,6 +89,8 @@ def steered(facts: Facts, catalog: Catalog, grant: Grant) -> Iterator[Objection]
         message = f"{', '.join(agents)} runs a tool loop of its own (L2): what it does isn't in the source."
         hint = 'Give the agent a grant of its own, or allow influence = "L2".'
         yield Objection("influence", message, hint, agents)
+    if grant.influence == "L2":
+        return
     for flow in facts.flows:
         if flow.level > grant.influence:
             message = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 
 from addendum.script.bounds import Bounds
 from addendum.script.influence import analyse
@@ -38,9 +39,9 @@ def gather(scope: Scope, bounds: Bounds) -> Facts:
     loops.sort(key=lambda loop: (loop.line, loop.column))
     fanouts.sort(key=lambda fanout: (fanout.line, fanout.column))
     sites.sort(key=lambda site: (site.line, site.column))
-    return Facts(
-        tuple(sites), tuple(loops), tuple(fanouts), dict(sorted(bounds.worst_case.items())), analyse(scope, bounds)
-    )
+    # Most checks never ask how results steer the script, and the answer costs as much as all the rules.
+    flows = cache(lambda: analyse(scope, bounds))
+    return Facts(tuple(sites), tuple(loops), tuple(fanouts), dict(sorted(bounds.worst_case.items())), flows)
 
 
 def _around_calls(scope: Scope) -> set[ast.AST]:

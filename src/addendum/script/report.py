@@ -121,8 +121,12 @@ class Facts:
     loops: tuple[Bounded, ...] = ()
     fanouts: tuple[Bounded, ...] = ()
     worst_case: Mapping[str, int | None] = field(default_factory=dict)
-    flows: tuple[Flow, ...] = ()
-    """Decisions that results of calls have a part in; their highest level is `influence`."""
+    find_flows: Callable[[], tuple[Flow, ...]] = field(default=tuple, compare=False, repr=False)
+
+    @property
+    def flows(self) -> tuple[Flow, ...]:
+        """Decisions that results of calls have a part in; their highest level is `influence`. Found when asked for."""
+        return self.find_flows()
 
     @property
     def influence(self) -> str:
