@@ -125,7 +125,7 @@ class _Scope:
     helpers: list[tuple[str, str]] = field(default_factory=list)
     depth: int = 0
     loop: bool = False
-    fixed: bool = True
+    counter: bool = False
 
 
 class _Writer:
@@ -246,7 +246,9 @@ class _Writer:
             scope.lists.append(name)
 
     def inner(self, scope: _Scope, *, loop: bool = False) -> _Scope:
-        return _Scope(list(scope.lists), list(scope.numbers), scope.helpers, scope.depth + 1, loop or scope.loop)
+        inner = _Scope(list(scope.lists), list(scope.numbers), scope.helpers, scope.depth + 1, loop or scope.loop)
+        inner.counter = scope.counter and not loop
+        return inner
 
     def loop(self, indent: int, scope: _Scope) -> None:
         self.emit(indent, f"for {self.fresh('i')} in {self.bound(scope)}:")
@@ -267,6 +269,7 @@ class _Writer:
         limit = self.random.randrange(1, 4)
         form = self.random.randrange(6)
         inner = self.inner(scope, loop=True)
+        inner.counter = True  # a `continue` would skip the step, and the loop would have no bound
         if form == 0:
             self.emit(indent, f"{name} = 0")
             self.emit(indent, f"while {name} < {limit}:")
@@ -420,7 +423,7 @@ class _Writer:
     def early(self, indent: int, scope: _Scope) -> None:
         if scope.loop:
             self.emit(indent, "if args['flag']:")
-            self.emit(indent + 1, self.pick(["break", "continue"]))
+            self.emit(indent + 1, "break" if scope.counter else self.pick(["break", "continue"]))
         else:
             self.emit(indent, "if args['n'] > 90:")
             self.emit(indent + 1, "return None")
