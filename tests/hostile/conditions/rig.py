@@ -27,6 +27,16 @@ OBJECT: dict[str, Json] = {"type": "object"}
 NUMBERED: dict[str, Json] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
+class Opaque:
+    """Nothing that JSON can say; its text is the same in every process, as names of tests have to be."""
+
+    def __repr__(self) -> str:
+        return "an object"
+
+
+OPAQUE = Opaque()
+
+
 def _capability(name: str, effect: Any, usd: str, **more: Any) -> Capability:
     more = {"input": OBJECT, "output": NUMBERED, "timeout": 60.0, **more}
     return Capability(name=name, effect=effect, price=nano(usd), **more)

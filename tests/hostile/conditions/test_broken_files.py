@@ -21,6 +21,8 @@ from addendum.runs.start import resume, start
 from addendum.store.sqlite import SqliteStore
 from addendum.testing.clock import ManualClock
 
+pytestmark = pytest.mark.slow  # a real file, with a sync in each commit
+
 SCRIPT = """
 async def orchestrate(ctx, args):
     found = []
@@ -165,7 +167,6 @@ sandbox.close()
 """
 
 
-@pytest.mark.slow
 def test_a_full_disk_stops_the_run_before_its_next_effect(path: Path, sandbox: Sandbox, tmp_path: Path) -> None:
     """For real: the kernel refuses to let the file grow while the third call is in flight."""
     reads, writes = os.pipe()

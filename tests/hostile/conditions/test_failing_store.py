@@ -17,6 +17,8 @@ from addendum.runs.start import resume, start
 from addendum.testing.clock import ManualClock
 from addendum.testing.memory_store import MemoryStore
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = """
 async def one(ctx, i, text):
     return await ctx.run("art.make", {"i": i, "text": text})

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import rig
-from rig import Raw, Work, catalog, context, history, kinds, sound
+from rig import OPAQUE, Raw, Work, catalog, context, history, kinds, sound
 
 from addendum.errors import CapabilityError, UnknownOutcome
 from addendum.ports import Reply, Request, Sandbox, Usage
@@ -198,6 +198,7 @@ def _blocked() -> Iterator[Callable[[Request], Any]]:
         gate.set()
 
 
+@pytest.mark.slow
 def test_a_handler_that_blocks_the_event_loop_is_given_up_after_its_time(store: MemoryStore, sandbox: Sandbox) -> None:
     """Nobody is left to say that the time is over, so the driver says it."""
     with _blocked() as function:
@@ -208,6 +209,7 @@ def test_a_handler_that_blocks_the_event_loop_is_given_up_after_its_time(store: 
     assert sound(store)
 
 
+@pytest.mark.slow
 def test_an_answer_that_comes_after_its_call_was_given_up_is_kept(store: MemoryStore, sandbox: Sandbox) -> None:
     """While the run lands, a late outcome ends the uncertainty: the next attempt replays it."""
     gate = threading.Event()
@@ -240,7 +242,7 @@ def test_an_answer_that_comes_after_its_call_was_given_up_is_kept(store: MemoryS
         {"n": float("inf")},
         b"bytes",
         {1, 2},
-        object(),
+        OPAQUE,
         {1: "a key that is no text"},
         {"n": 2**60},
         {"n": "\ud800"},
@@ -318,7 +320,7 @@ def test_a_result_that_is_changed_after_it_was_returned_stays_what_it_was(store:
     assert resume(context(store, work, sandbox), "r").result == [{"n": 1}, {"n": 2}]
 
 
-@pytest.mark.parametrize("cost", [-1, float("nan"), float("inf"), 0.5, "1", True, 10**30, object()], ids=repr)
+@pytest.mark.parametrize("cost", [-1, float("nan"), float("inf"), 0.5, "1", True, 10**30, OPAQUE], ids=repr)
 def test_a_reported_cost_that_is_no_amount_counts_as_the_price(cost: Any, store: MemoryStore, sandbox: Sandbox) -> None:
     """A paid result isn't lost for it, and no account goes down."""
     provider = Raw(lambda request: Reply({"n": 1}, Usage(cost=cost, tokens=cost)))
@@ -406,7 +408,7 @@ def test_a_lookup_that_misbehaves_leaves_the_attempt_unresolved(store: MemorySto
             return self.found
 
     liar = Liar(lambda request: Reply({"n": 5}))
-    for found in (SystemExit(1), asyncio.CancelledError(), ValueError(), {"n": 1}, Reply(object()), None):
+    for found in (SystemExit(1), asyncio.CancelledError(), ValueError(), {"n": 1}, Reply(OPAQUE), None):
         liar.found = found
         result = resume(context(store, liar, sandbox, capabilities=with_lookup), "r")
         assert (result.stop, result.dispatched) == ("unresolved", 0), found

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rig import Work, context, sound
+from rig import OPAQUE, Work, context, sound
 
 from addendum.errors import ConfigError, NotFound, NotJson, Rejected, UsageError
 from addendum.ports import Sandbox
@@ -94,7 +94,7 @@ def test_a_run_that_is_not_there_is_a_typed_error(use: Any, store: MemoryStore, 
 
 @pytest.mark.parametrize(
     "args",
-    [float("nan"), {1: 2}, b"x", {"a": {1, 2}}, object(), "\ud800", 2**60, [[[]] * 3, {"x": float("inf")}]],
+    [float("nan"), {1: 2}, b"x", {"a": {1, 2}}, OPAQUE, "\ud800", 2**60, [[[]] * 3, {"x": float("inf")}]],
     ids=lambda args: ascii(args)[:30],
 )
 def test_arguments_that_are_no_json_are_refused_before_anything(
@@ -147,6 +147,7 @@ def test_large_arguments_are_kept_whole(sqlite: SqliteStore, sandbox: Sandbox) -
     assert resume(made, "r").result == [{"n": 1}, args]
 
 
+@pytest.mark.slow
 def test_arguments_that_are_too_large_for_the_sandbox_are_a_typed_end(store: MemoryStore, sandbox: Sandbox) -> None:
     """Forty megabytes: a limit's name, or they work; never an untyped crash."""
     work = Work()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from rig import Work, context, kinds, sound
+from rig import OPAQUE, Work, context, kinds, sound
 
 from addendum.canon import Json
 from addendum.errors import SandboxCrashed
@@ -141,7 +141,7 @@ def test_a_plan_is_stopped_by_a_lie_too(lie: str, store: MemoryStore) -> None:
 
 
 @pytest.mark.parametrize(
-    "payload", [math.nan, {1: 2}, b"x", {"a": object()}, 2**70, "\ud800", [[[]]] * 3 + [{1}]], ids=repr
+    "payload", [math.nan, {1: 2}, b"x", {"a": OPAQUE}, 2**70, "\ud800", [[[]]] * 3 + [{1}]], ids=repr
 )
 def test_a_payload_that_is_no_json_is_refused_before_it_is_sent(payload: Any, store: MemoryStore) -> None:
     """The call fails as `invalid_input`, as the guest would have said it."""
@@ -204,6 +204,7 @@ def test_words_about_fan_outs_that_are_not_there_have_no_effect(store: MemorySto
     assert sound(store)
 
 
+@pytest.mark.slow
 def test_of_twenty_thousand_calls_at_once_only_the_granted_ones_are_sent(store: MemoryStore) -> None:
     """The run pauses at the limit's name; the others stand in no journal."""
     calls = 20_000

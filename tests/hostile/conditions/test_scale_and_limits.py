@@ -160,6 +160,7 @@ def test_an_unresolved_attempt_keeps_its_money(store: MemoryStore, sandbox: Sand
     assert len(work.requests) == 1
 
 
+@pytest.mark.slow
 def test_a_window_lets_no_more_through_than_it_says(store: MemoryStore, sandbox: Sandbox) -> None:
     """Seven calls at two a minute: in no minute of the journal are there three."""
     clock = ManualClock(tick=7.0)
@@ -282,6 +283,7 @@ def test_what_a_failed_call_was_charged_counts_against_the_budget(store: MemoryS
     assert (result.status, len(work.requests), result.total_cost) == ("paused", 2, 30_000_000)
 
 
+@pytest.mark.slow
 def test_refusals_count_so_that_a_script_cannot_ask_for_ever(store: MemoryStore, sandbox: Sandbox) -> None:
     """A thousand bad payloads that are caught one by one send nothing, and are records that a limit could count."""
     script = """

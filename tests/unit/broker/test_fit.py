@@ -58,7 +58,7 @@ def test_a_json_value_goes_through_as_it_will_be_read_back(value: Any) -> None:
     assert unfit or reply.value == json.loads(data)
 
 
-@pytest.mark.parametrize("value", [float("nan"), {1: 2}, b"x", object(), {1}, "\ud800"])
+@pytest.mark.parametrize("value", [float("nan"), {1: 2}, b"x", Ellipsis, {1}, "\ud800"])
 def test_what_json_cannot_say_is_unfit_and_its_usage_still_counts(value: Any) -> None:
     """It was charged all the same."""
     reply, data, unfit = fit.reply(Reply(value, Usage(cost=7, tokens=3)))
