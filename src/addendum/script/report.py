@@ -6,7 +6,7 @@ in a branch) leaves the script runnable. Lines and columns count from 1, columns
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
