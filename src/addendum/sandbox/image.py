@@ -55,19 +55,20 @@ def tag() -> str:
     return f"localhost/addendum-sandbox:{release}"
 
 
-def build(engine: Engine, base: str | None = None) -> Image:
-    """Make the image, by this machine's Python or from a base image that is here; return what was made.
+def build(engine: Engine, base: str | None = None, name: str = "") -> Image:
+    """Make the image, by this machine's Python or from a base image that is here; return what was made. `name` is its
+    tag, the one that scripts run in if empty.
 
     Raises `SandboxMissing` if the engine refuses it or the base isn't here, `UsageError` for a base that won't do."""
     if base is None:
-        engine.ask("load", stdin=archive())
+        engine.ask("load", stdin=archive(name or tag()))
     else:
-        _flatten(engine, base)
-    return find(engine, "")
+        _flatten(engine, base, name or tag())
+    return find(engine, "", name)
 
 
-def find(engine: Engine, reference: str) -> Image:
-    """Return the image that scripts run in: the built one, or the one that a digest names.
+def find(engine: Engine, reference: str, name: str = "") -> Image:
+    """Return the image that scripts run in: the built one (of that `name`), or the one that a digest names.
 
     Raises `SandboxMissing` if it isn't here, `UsageError` if it is named by something that can be moved."""
     if reference and "sha256:" not in reference:
@@ -75,7 +76,7 @@ def find(engine: Engine, reference: str) -> Image:
             f"The image {reference!r} isn't named by its digest: a tag can be moved.",
             hint="Name it as sha256:…, or make the image with `addendum sandbox build`.",
         )
-    found = engine.image(reference or tag())
+    found = engine.image(reference or name or tag())
     if found is None:
         raise SandboxMissing(
             f"The image {reference or tag()} isn't there.",
@@ -94,7 +95,7 @@ def find(engine: Engine, reference: str) -> Image:
     return Image(identity if identity.startswith("sha256:") else f"sha256:{identity}", python, release)
 
 
-def _flatten(engine: Engine, base: str) -> None:
+def _flatten(engine: Engine, base: str, name: str) -> None:
     """Make the image from a base's files: its entry point, its volumes and nearly all of its variables are dropped."""
     about = engine.image(base)
     if about is None:
@@ -121,7 +122,7 @@ def _flatten(engine: Engine, base: str) -> None:
         with (
             tempfile.TemporaryFile() as said_of_import,
             subprocess.Popen(
-                (engine.path, "import", *change, "-", tag()),
+                (engine.path, "import", *change, "-", name),
                 env=dict(engine.environment()),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
@@ -143,7 +144,7 @@ def _flatten(engine: Engine, base: str) -> None:
 # --- this machine's Python ----------------------------------------------------------------------------------------
 
 
-def archive() -> bytes:
+def archive(name: str) -> bytes:
     """Return an image of this machine's Python in the form that `docker load` and `podman load` read.
 
     Raises `SandboxMissing` where the interpreter can't be taken along (not Linux, no dynamic loader)."""
@@ -164,11 +165,11 @@ def archive() -> bytes:
         "history": [{"created": "1970-01-01T00:00:00Z", "created_by": "addendum sandbox build"}],
     }
     settings = json.dumps(config, sort_keys=True).encode()
-    name = f"{hashlib.sha256(settings).hexdigest()}.json"
-    manifest = [{"Config": name, "RepoTags": [tag()], "Layers": [f"{digest}/layer.tar"]}]
+    about = f"{hashlib.sha256(settings).hexdigest()}.json"
+    manifest = [{"Config": about, "RepoTags": [name], "Layers": [f"{digest}/layer.tar"]}]
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
-        for path, data in ((name, settings), (f"{digest}/layer.tar", layer), ("manifest.json", _json(manifest))):
+        for path, data in ((about, settings), (f"{digest}/layer.tar", layer), ("manifest.json", _json(manifest))):
             _put(tar, path, data)
     return out.getvalue()
 
