@@ -103,14 +103,14 @@ role = "goal"
 argv = ["/bin/sh", "/policy/article.sh"]
 files = ["article.sh"]
 expects = ["there"]
-timeout = 5
+timeout = 20
 [validator.draft]
 role = "guard"
 argv = ["/bin/sh", "/policy/draft.sh"]
 files = ["draft.sh"]
 expects = ["draft"]
 mutants = ["published"]
-timeout = 5
+timeout = 20
 [key.alice]
 public = "@ALICE@"
 [key.bob]

@@ -159,20 +159,16 @@ def test_a_rejection_is_typed_on_stdout(site: Cli) -> None:
     assert not done.err
 
 
-def test_an_edited_contract_file_is_refused(site: Cli) -> None:
-    """A contract whose text was changed isn't what was signed."""
-    path = site.folder / admitted(site)
-    body = json.loads(path.read_text("utf-8"))
-    body["contract"]["slices"][0]["attempts"] = 99
-    path.write_text(json.dumps(body), "utf-8")
-    done = site("work", "run", "contract.json", "--json")
-    assert (done.code, done.json["code"]) == (3, "provenance.mismatch")
-
-
-def test_what_is_not_there_is_usage(site: Cli) -> None:
-    """A contract, a slice or a key that doesn't exist is no rejection."""
+def test_what_is_not_there_is_usage_and_what_was_edited_is_refused(site: Cli) -> None:
+    """A contract, a slice or a key that doesn't exist is no rejection; a contract whose text was changed is one."""
     assert site("work", "run", "nothing").code == 2
     contract = admitted(site)
     assert site("work", "show", contract, "9").code == 2
     assert site("work", "gate", contract, "--slice", "Z", "--from", "policy").code == 2
     assert site("work", "approve", contract, "--slice", "B", "--key", "nobody.pem").code == 2
+    path = site.folder / contract
+    body = json.loads(path.read_text("utf-8"))
+    body["contract"]["slices"][0]["attempts"] = 99
+    path.write_text(json.dumps(body), "utf-8")
+    done = site("work", "run", "contract.json", "--json")
+    assert (done.code, done.json["code"]) == (3, "provenance.mismatch")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from addendum.work.gate import Verdict
     from addendum.work.present import Given
 
-STORE = ".addendum/work.db"
+DEFAULT = ".addendum/work.db"
 P = ParamSpec("P")
 
 app = typer.Typer(
@@ -39,6 +39,10 @@ Contract = Annotated[
 Repo = Annotated[
     str | None,
     typer.Option("--repo", metavar="PATH", help="The git repository [the one of the admission].", show_default=False),
+]
+Store = Annotated[
+    str | None,
+    typer.Option("--store", metavar="PATH", help="The store's file [.addendum/work.db].", show_default=False),
 ]
 SliceName = Annotated[str, typer.Option("--slice", metavar="NAME", help="A slice of the contract.", show_default=False)]
 KeyFile = Annotated[
@@ -112,7 +116,7 @@ def admit(
             "--supersedes", metavar="CONTRACT", help="A contract that this one stands in for.", show_default=False
         ),
     ] = "",
-    store: options.Store = None,
+    store: Store = None,
     provider: options.Provider = None,
     json: options.Json = False,
 ) -> int:
@@ -189,7 +193,7 @@ def run(
         Path | None, typer.Option("--script", metavar="FILE", help="A revised script for --slice.", show_default=False)
     ] = None,
     repo: Repo = None,
-    store: options.Store = None,
+    store: Store = None,
     provider: options.Provider = None,
     json: options.Json = False,
 ) -> int:
@@ -217,7 +221,7 @@ def gate(
     candidate: Candidate = "",
     base: Revision = "",
     repo: Repo = None,
-    store: options.Store = None,
+    store: Store = None,
     provider: options.Provider = None,
     json: options.Json = False,
 ) -> int:
@@ -245,7 +249,7 @@ def correct(
     candidate: Candidate = "",
     base: Revision = "",
     repo: Repo = None,
-    store: options.Store = None,
+    store: Store = None,
     provider: options.Provider = None,
     json: options.Json = False,
 ) -> int:
@@ -274,7 +278,7 @@ def approve(
         str, typer.Option("--note", metavar="TEXT", help="A note, for the record.", show_default=False)
     ] = "",
     repo: Repo = None,
-    store: options.Store = None,
+    store: Store = None,
     json: options.Json = False,
 ) -> int:
     """Approve a slice's result, or a promotion: bound to the very tree, signed, and good for once."""
@@ -299,7 +303,7 @@ def promote(
     contract: Contract,
     to: Annotated[str, typer.Option("--to", metavar="REF", help="The branch to move.", show_default=False)],
     repo: Repo = None,
-    store: options.Store = None,
+    store: Store = None,
     json: options.Json = False,
 ) -> int:
     """Move a branch to the accepted result, as a person approved it, if it is still where it was.
@@ -322,7 +326,7 @@ def status(
         str, typer.Argument(metavar="[CONTRACT]", help="A contract; all of them if left out.", show_default=False)
     ] = "",
     repo: Repo = None,
-    store: options.Store = None,
+    store: Store = None,
     json: options.Json = False,
 ) -> int:
     """Show where a contract stands, or list the contracts. Nothing here promotes anything."""
@@ -351,7 +355,7 @@ def status(
 def report(
     contract: Contract,
     repo: Repo = None,
-    store: options.Store = None,
+    store: Store = None,
     json: options.Json = False,
 ) -> int:
     """Report every attempt, rejected and missing ones too. Exit code 4 while something that was expected is missing."""
@@ -381,7 +385,7 @@ def show(
         int, typer.Argument(metavar="ATTEMPT", help="An attempt's number, as in the report.", show_default=False)
     ],
     repo: Repo = None,
-    store: options.Store = None,
+    store: Store = None,
     json: options.Json = False,
 ) -> int:
     """Show one attempt: how it came out, what is against it, what it changed, and what its executor printed."""
@@ -425,7 +429,7 @@ def verify(
         typer.Option("--policy", metavar="FILE", help="Hold this file against the contract.", show_default=False),
     ] = None,
     repo: Repo = None,
-    store: options.Store = None,
+    store: Store = None,
     json: options.Json = False,
 ) -> int:
     """Recompute what was recorded, and name what isn't as it was. It says nothing about whether the work is right."""
@@ -470,7 +474,7 @@ def key_(
 def _settings(store: str | None, provider: str | None) -> Settings:
     from addendum.cli import opening
 
-    return opening.settings(store=store or STORE, provider=provider)
+    return opening.settings(store=store or DEFAULT, provider=provider)
 
 
 def _version() -> str:

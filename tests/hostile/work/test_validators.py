@@ -102,7 +102,7 @@ def test_h15_a_validator_is_ended_in_time(shop: Workshop) -> None:
     """A candidate that makes a validator run for ever is undecided, in bounded time."""
     slow = "if [ -f /candidate/content/posts/bomb.md ]; then sleep 300; fi\n"
     shop.write("policy/draft.sh", slow + (shop.root / "policy/draft.sh").read_text())
-    shop.policy = shop.policy.replace('mutants = ["published"]\ntimeout = 5', 'mutants = ["published"]\ntimeout = 1')
+    shop.policy = shop.policy.replace('mutants = ["published"]\ntimeout = 20', 'mutants = ["published"]\ntimeout = 3')
     shop.plan = shop.plan.replace('["content/posts/example.md"]', '["content/posts/*.md"]')
     verdict = shop.present(shop.run(), {ARTICLE: DRAFT, "content/posts/bomb.md": "x\n"})
     assert (verdict.verdict, codes(verdict), verdict.exit_code) == ("undecided", ["validator.timeout"], 4)
