@@ -91,6 +91,23 @@ def fork(bench: Bench) -> Outcome:
     return "passed", f"it was refused after {found}"
 
 
+def first_process(bench: Bench) -> Outcome:
+    """Reaching into the process that ends the sandbox when the host is gone."""
+    if bench.monty:
+        end = bench.run("async def orchestrate(ctx, args):\n    open('/proc/1/mem', 'r+b')\n")
+        return ("passed", "Monty has no files") if getattr(end, "type", "") else ("failed", f"{end!r}")
+    found = bench.python(
+        "import os\nfound = {}\n"
+        "for path, flags in (('mem', os.O_RDWR), ('environ', 0), ('maps', 0)):\n"
+        "    try:\n        os.open('/proc/1/' + path, flags)\n        found[path] = 'opened'\n"
+        "    except OSError as error:\n        found[path] = type(error).__name__\n"
+        "try:\n    os.kill(1, 9)\nexcept OSError:\n    pass\n"
+    )
+    if not isinstance(found, dict) or "opened" in found.values():
+        return "failed", f"{found!r}"
+    return "passed", f"{found!r}, and killing it has no effect"
+
+
 CHECKS = tuple(
     Check(name, (run.__doc__ or "").strip(), run)
     for name, run in (
@@ -99,5 +116,6 @@ CHECKS = tuple(
         ("privileges.no_new", no_new_privileges),
         ("privileges.seccomp", seccomp),
         ("privileges.fork_bomb", fork),
+        ("privileges.first_process", first_process),
     )
 )
