@@ -1,5 +1,5 @@
-"""The preservation theorem as a test: random programs, grants, crashes and revisions. What was dispatched is measured by
-the provider, and no meter is ever above its limit, no name outside the grant.
+"""The preservation theorem as a test: random programs, grants, crashes and revisions. What was dispatched is measured
+by the provider, and no meter is ever above its limit, no name outside the grant.
 
 It says nothing about any one effect being right: only that their number and size are within what was granted.
 """
