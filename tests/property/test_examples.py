@@ -125,6 +125,25 @@ def test_inlining_in_front_of_an_equal_call_exchanges_nothing() -> None:
     assert step.result.counterexamples == ["ambiguous"]
 
 
+def test_the_first_of_two_equal_fan_outs_moved_exchanges_nothing() -> None:
+    """What is left takes the first one's number: their order tells that they may have changed places."""
+    fan = 'await ctx.parallel([pic(ctx, "x")])'
+    helper = f"{PIC}\nasync def every(ctx):\n    return {fan}"
+    old, new = f"a = {fan}\nb = {fan}\nreturn [a, b]", f"a = await every(ctx)\nb = {fan}\nreturn [a, b]"
+    step = revised(script(old, PIC), script(new, helper))
+    assert step.result is not None
+    assert step.result.counterexamples == ["ambiguous"]
+    last = revised(script(old, PIC), script(f"a = {fan}\nb = await every(ctx)\nreturn [a, b]", helper))
+    assert seen(last) == ("completed", None, 0, 2, 0)
+
+
+def test_hundreds_of_equal_calls_in_a_fan_out_that_moved_are_matched_in_no_time() -> None:
+    """Each is found by its branch, not by looking at all the others."""
+    fan = 'await ctx.parallel([pic(ctx, "x") for i in range(300)])'
+    old, new = f"v = {fan}\nreturn len(v)", f"if True:\n    v = {fan}\nreturn len(v)"
+    assert seen(revised(script(old, PIC), script(new, PIC))) == ("completed", None, 0, 300, 0)
+
+
 def test_two_that_moved_are_not_expected_at_one_place() -> None:
     """Of two equal calls one goes into a helper and one into a block: neither may have the other's."""
     old = (

@@ -128,7 +128,7 @@ def _left(claims: Claims, record: Record) -> Counterexample:
 def ambiguous(claims: Claims, found: Ambiguous) -> Counterexample:
     """Return the counterexample for a new call that more than one record could belong to."""
     why = {
-        "a": "it is written otherwise than before, and an equal committed call was moved",
+        "a": "equal committed calls were moved, and may have changed places with it",
         "b": "several committed calls at different places are equal to it, and their places are gone or changed",
         "c": "an equal committed call isn't reached yet, and may still be",
         "d": "an equal committed call was moved to another place already",

@@ -19,19 +19,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from addendum import identity as ids
 from addendum.canon import Digest
 from addendum.identity import Identity
 from addendum.kernel.calls import Call
+from addendum.kernel.equals import Equals, index
 from addendum.kernel.expression import declared, expected, reaches
-from addendum.kernel.likeness import along, likeness, unlike
+from addendum.kernel.likeness import along, in_turn, likeness, numbers, unlike
 from addendum.kernel.sources import Fate, Sources, capacity, entered_often
 from addendum.records.history import Record
 
 Relocation: TypeAlias = Literal["strict", "declared", "verified"]
 EqualKey: TypeAlias = "tuple[str, Digest]"
+
+
+CROSSED: Final = 100
+"""How many equal records after one are compared with it: enough for any script that a person wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +66,10 @@ class Claims:
     """Every identity that the candidate has called so far, with what it asked for."""
     widths: dict[str, int | tuple[str, ...]] = field(default_factory=dict)
     moved_calls: dict[EqualKey, list[Record]] = field(default_factory=dict)
-    _equal: dict[EqualKey, list[Record]] | None = None
+    _equal: dict[EqualKey, Equals] | None = None
     _parsed: dict[str, Identity] = field(default_factory=dict)
+    _vacant: set[int] = field(default_factory=set)
+    """What was found vacated: it stays so."""
     _expected: dict[int, Identity | None] = field(default_factory=dict)
 
     # --- what is seen ------------------------------------------------------------------------------------------
@@ -78,6 +85,8 @@ class Claims:
     def take(self, call: Call, record: Record) -> None:
         """Let a call have a record."""
         self.claimed[record.seq] = call
+        if self._equal is not None and record.call in self._equal:
+            self._equal[record.call].take(record)
         moved = record.moved and record.revision == self.revision and record.origin != call.identity
         if moved or record.identity != call.identity:
             self.moved_calls.setdefault(record.call, []).append(record)
@@ -122,19 +131,46 @@ class Claims:
         return Ambiguous("a", call, (record, *rest)) if rest else None
 
     def exchanged(self) -> list[Ambiguous]:
-        """Rule 4a: calls that took their own record though they are written otherwise, while an equal one was moved.
+        """Rule 4a, seen from the end: equal calls that may have taken each other's records, one of them moved.
 
-        It can't be told whether the two have changed places.
+        A call that keeps its identity though it is written otherwise is suspect, and so are two that come one after the
+        other in another order than their records: it can't be told whether what stands at an identity now is what
+        stood there, or its neighbour that took its number.
         """
         found: list[Ambiguous] = []
-        for record in self.records:
-            call = self.claimed.get(record.seq)
-            if call is None or record.is_read or not record.ok or record.identity != call.identity:
+        for key, moved in self.moved_calls.items():
+            pairs = [(r, self.claimed[r.seq]) for r in self._index()[key].every if r.ok and r.seq in self.claimed]
+            results = [record for record in moved if record.ok]
+            if not results or results[0].is_read:
                 continue
-            moved = self.moved_calls.get(record.call, ())
-            others = [other for other in moved if other.ok and self.claimed[other.seq].place != call.place]
-            if others and self.fate(record) is Fate.CHANGED:
-                found.append(Ambiguous("a", call, (record, *others)))
+            for record, call in pairs:
+                others = [other for other in results if self.claimed[other.seq].place != call.place]
+                if others and record.identity == call.identity and self.fate(record) is Fate.CHANGED:
+                    found.append(Ambiguous("a", call, (record, *others)))
+            found.extend(self._crossed(pairs))
+        return found
+
+    def _crossed(self, pairs: list[tuple[Record, Call]]) -> list[Ambiguous]:
+        pairs = sorted(pairs, key=lambda pair: pair[0].order)
+        made = [call.number for _, call in pairs]
+        if made == sorted(made):
+            return []
+        # Those of one place are interchangeable: whichever order they have among themselves says nothing.
+        places = [(self._place(record), call.place) for record, call in pairs]
+        groups: dict[tuple[str, str], list[int]] = {}
+        for place, number in zip(places, made, strict=True):
+            groups.setdefault(place, []).append(number)
+        rest = {place: iter(sorted(group)) for place, group in groups.items()}
+        made = [next(rest[place]) for place in places]
+        found: list[Ambiguous] = []
+        for first in range(len(pairs)):
+            for second in range(first + 1, min(len(pairs), first + CROSSED)):
+                (one, call), (two, other) = pairs[first], pairs[second]
+                if made[first] < made[second] or places[first] == places[second]:
+                    continue
+                there = (self.parts(one.identity or one.origin), self.parts(two.identity or two.origin))
+                if in_turn(*there) and in_turn(call.parts, other.parts):
+                    found.append(Ambiguous("a", call, (one, two)))
         return found
 
     # --- rule 2 ------------------------------------------------------------------------------------------------
@@ -148,22 +184,47 @@ class Claims:
         """
         if self.relocation == "strict":
             return None
+        equals = self._index().get(call.call)
+        if equals is None or not equals.left:
+            return None
+        equals.sort(self._place, lambda record: numbers(self.parts(record.identity)) if record.identity else None)
+        found = self._exactly(equals, call, here)
+        if found is not None or (here and call.place not in equals.places):
+            return found
         vacated = [record for record in self._unclaimed(call) if self.vacated(record) and self._declared(record, call)]
         if not vacated:
             return None
         place = call.place
-        found = [record for record in vacated if self._place(record) == place]
-        if not found and not here:
-            found = [r for r in vacated if not self.had(r, place) or self.fate(r) is not Fate.SAME or r.is_read]
-            found = [record for record in found if record.is_read or self._free(record, call)]
-            found = self._nearest(found, call)
-            results = [record for record in found if record.ok]
+        rest = [record for record in vacated if self._place(record) == place]
+        if not rest and not here:
+            rest = self._nearest([record for record in vacated if self._elsewhere(record, call)], call)
+            results = [record for record in rest if record.ok]
             places = {self._place(record) for record in results}
             if len(places) > 1 and not call.is_read:
                 return Ambiguous("b", call, tuple(results))
-            found = [record for record in found if not places or self._place(record) in places]
-        found = [record for record in found if self._unlike(record, call) <= apart]
-        return min(found, key=lambda record: self._preference(record, call), default=None)
+            rest = [record for record in rest if not places or self._place(record) in places]
+        rest = [record for record in rest if self._unlike(record, call) <= apart]
+        return min(rest, key=lambda record: self._preference(record, call), default=None)
+
+    def _exactly(self, equals: Equals, call: Call, here: bool) -> Record | None:
+        """What `moved` finds, without looking at every equal record: one of the same numbers, at the call's own place
+        or at the only one that any has."""
+        place = call.place
+        alike = [r for r in equals.alike(numbers(call.parts)) if self.vacated(r) and self._declared(r, call)]
+        for record in alike:
+            if equals.place(record) == place:
+                return record
+        if here or place in equals.places or len(equals.places) != 1:
+            return None
+        return next((record for record in alike if self._elsewhere(record, call)), None)
+
+    def _elsewhere(self, record: Record, call: Call) -> bool:
+        """Whether a vacated record may belong to a call at another place."""
+        if record.is_read:
+            return True
+        if self.had(record, call.place) and self.fate(record) is Fate.SAME:
+            return False
+        return self._free(record, call)
 
     def _free(self, record: Record, call: Call) -> bool:
         """Whether a record isn't expected at another place, where its call is still to come."""
@@ -205,7 +266,8 @@ class Claims:
         rest = [
             record
             for record in self._unclaimed(call)
-            if record.ok
+            if record.seq not in self._vacant
+            and record.ok
             and record.identity is not None
             and not self.sources.same(record.revision)
             and record.identity not in self.made
@@ -268,12 +330,16 @@ class Claims:
         """Whether no call of the candidate can stand at a record's own identity with its payload any more."""
         if record.identity is None:
             return not record.superseded or record.superseded == self.revision
+        if record.seq in self._vacant:
+            return True
         asked = self.made.get(record.identity)
         if asked is not None:
-            return asked != record.call
-        if self.fate(record) is not Fate.SAME:
-            return True
-        return self._beyond(self.parts(record.identity))
+            gone = asked != record.call
+        else:
+            gone = self.fate(record) is not Fate.SAME or self._beyond(self.parts(record.identity))
+        if gone:
+            self._vacant.add(record.seq)
+        return gone
 
     def expected(self, record: Record) -> str | None:
         """Where a record's call is still to come although its own identity is vacated (rule 3), None if unknown."""
@@ -347,22 +413,23 @@ class Claims:
 
     def equal(self, call: Call) -> list[Record]:
         """Return every record that is equal to a call, claimed or not."""
-        return self._index().get(call.call, [])
+        equals = self._index().get(call.call)
+        return equals.every if equals is not None else []
 
     def equal_to(self, record: Record) -> list[Record]:
         """Return every record that is equal to a record, itself too."""
-        return self._index().get(record.call, [])
+        equals = self._index().get(record.call)
+        return equals.every if equals is not None else []
 
-    def _index(self) -> dict[EqualKey, list[Record]]:
+    def _index(self) -> dict[EqualKey, Equals]:
         if self._equal is None:
-            self._equal = {}
-            for record in self.records:
-                self._equal.setdefault(record.call, []).append(record)
+            self._equal = index(self.records, self.claimed)
         return self._equal
 
     def _unclaimed(self, call: Call) -> list[Record]:
         """Return the records that are equal to a call and that nobody has."""
-        return [record for record in self.equal(call) if record.seq not in self.claimed]
+        equals = self._index().get(call.call)
+        return list(equals.left.values()) if equals is not None else []
 
 
 def _number(identity: str, head: str) -> str:

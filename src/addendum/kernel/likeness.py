@@ -15,9 +15,22 @@ from addendum.kernel.sources import Fate, Sources, rename
 from addendum.script.program import Program
 
 
+def numbers(identity: Identity) -> tuple[int | str, ...]:
+    """Return the branches and iterations of a path, outermost first."""
+    return tuple(frame.branch for frame in identity.path if frame.branch is not None)
+
+
+def in_turn(one: Identity, two: Identity) -> bool:
+    """Whether two calls come one after the other: no two branches of one fan-out make them."""
+    for mine, other in zip(one.strand, two.strand, strict=False):
+        if mine != other:
+            return (mine.position, mine.entry) != (other.position, other.entry)
+    return True
+
+
 def unlike(there: Identity, here: Identity) -> int:
     """Say how unlike the branches and iterations of two calls are: 0 the same, 1 some are left out, 2 others."""
-    one, two = _numbers(there), _numbers(here)
+    one, two = numbers(there), numbers(here)
     if one == two:
         return 0
     return 1 if _within(one, two) or _within(two, one) else 2
@@ -73,10 +86,6 @@ def along(program: Program, origin: Identity, taken: Identity, call: Identity) -
         [at for at, now in zip(before, mine, strict=True) if at in known or "#" in now.rpartition("/")[2]]
     )
     return next((ids.JOIN.join(found) for found in candidates if all(at in known for at in found)), None)
-
-
-def _numbers(identity: Identity) -> tuple[int | str, ...]:
-    return tuple(frame.branch for frame in identity.path if frame.branch is not None)
 
 
 def _within(few: Sequence[object], many: Sequence[object]) -> bool:
