@@ -121,6 +121,24 @@ def certificate(
         ),
     ] = None,
     out: options.Out = None,
+    envelope: Annotated[
+        Path | None,
+        typer.Option(
+            "--envelope",
+            metavar="FILE",
+            help="Write it as an in-toto statement in a DSSE envelope, signed when --key names a key.",
+            show_default=False,
+        ),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--key",
+            metavar="FILE",
+            help="The private key to sign with; `addendum work key` makes one.",
+            show_default=False,
+        ),
+    ] = None,
     store: options.Store = None,
     json: options.Json = False,
 ) -> int:
@@ -142,6 +160,12 @@ def certificate(
     data: dict[str, Any] = {"run": name, **found.to_json(), "cost_usd": usd(found.cost)}
     if out is not None:
         _write(out, data)
+    if key is not None and envelope is None:
+        raise UsageError("A key signs an envelope.", hint="Say where to put it with --envelope FILE.")
+    if envelope is not None:
+        from addendum.runs.export import enveloped
+
+        _write(envelope, enveloped(name, found, key))
     output.value(data) if json else output.show(view.certificate(data, verify or against is not None))
     return 3 if found.differences and (verify or against is not None) else 0
 
@@ -164,9 +188,7 @@ def attempts(
 
 
 def _certificate(path: str) -> dict[str, Any]:
-    from addendum import canon
-
-    data = canon.parse(inputs.read_text(path, "a certificate"))
+    data = inputs.parsed(path, inputs.read_text(path, "a certificate"))
     if not isinstance(data, dict) or not isinstance(data.get("head"), str) or not isinstance(data.get("entries"), int):
         raise UsageError(f"{path} is no certificate.", hint="Write one with `addendum certificate RUN --out FILE`.")
     return data

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from addendum import canon
 from addendum.canon import Digest
@@ -17,6 +17,9 @@ from addendum.records import entries
 from addendum.records.chain import START, chain
 from addendum.records.history import History
 from addendum.records.stored import ENVELOPE, Stored
+
+STATEMENT: Final = "https://in-toto.io/Statement/v1"
+PREDICATE: Final = "urn:addendum:certificate:v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,16 @@ class Certificate:
             "sites": self.sites,
             "differences": [difference.to_json() for difference in self.differences],
         }
+
+
+def statement(run: str, found: Certificate) -> dict[str, Any]:
+    """Return a certificate as an in-toto statement about the run's journal, by the chain's value at its end."""
+    return {
+        "_type": STATEMENT,
+        "subject": [{"name": run, "digest": {"sha256": found.head}}],
+        "predicateType": PREDICATE,
+        "predicate": found.to_json(),
+    }
 
 
 def certificate(stored: Iterable[Stored], blob: Callable[[Digest], bytes], *, sites: bool = True) -> Certificate:
