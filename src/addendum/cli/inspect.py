@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from addendum.cli import inputs, opening, options
 from addendum.cli.output import Output
 from addendum.errors import UsageError
+
+if TYPE_CHECKING:
+    from addendum.records.certificate import Certificate
 
 NEWEST = 20
 
@@ -160,14 +163,19 @@ def certificate(
     data: dict[str, Any] = {"run": name, **found.to_json(), "cost_usd": usd(found.cost)}
     if out is not None:
         _write(out, data)
-    if key is not None and envelope is None:
-        raise UsageError("A key signs an envelope.", hint="Say where to put it with --envelope FILE.")
-    if envelope is not None:
-        from addendum.runs.export import enveloped
-
-        _write(envelope, enveloped(name, found, key))
+    _export(name, found, envelope, key)
     output.value(data) if json else output.show(view.certificate(data, verify or against is not None))
     return 3 if found.differences and (verify or against is not None) else 0
+
+
+def _export(run: str, found: Certificate, envelope: Path | None, key: str | None) -> None:
+    """Write the certificate's envelope, if one is asked for."""
+    from addendum.runs.export import enveloped
+
+    if envelope is not None:
+        _write(envelope, enveloped(run, found, key))
+    elif key is not None:
+        raise UsageError("A key signs an envelope.", hint="Say where to put it with --envelope FILE.")
 
 
 def attempts(
