@@ -74,9 +74,10 @@ def parse(text: str, limits: Limits = DEFAULT_LIMITS) -> Source | Violation:
             tree = ast.parse(text, "<script>", feature_version=(3, 11))
             compile(tree, "<script>", "exec", dont_inherit=True)
     except SyntaxError as error:
+        fenced = "```" in (error.text or "")
         return _refuse(
             f"The source doesn't parse: {_reason(error)}.",
-            "Write it as Python 3.11.",
+            "Leave the Markdown fence out." if fenced else "Correct it; the language is Python 3.11.",
             line=error.lineno or 1,
             column=error.offset or 1,
         )

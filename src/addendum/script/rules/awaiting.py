@@ -16,6 +16,8 @@ from addendum.script.scope import COUNTED, Function, Names
 
 KEEPERS = frozenset({"append", "extend", "insert", "add", "setdefault", "update"})
 AWAIT = "Write `await` in front of it."
+ALONE = "{} is one coroutine, not a list of them."
+LIST = "Put it into a list: `[...]`."
 
 
 def dropped(subject: Subject) -> Iterator[Violation]:
@@ -86,7 +88,7 @@ class _Finder:
         """Yield a violation unless the coroutine goes somewhere."""
         wrong = self._wrong(call)
         if wrong is not None:
-            yield self.subject.violation("R02", call, wrong, AWAIT)
+            yield self.subject.violation("R02", call, wrong, LIST if wrong == ALONE else AWAIT)
 
     def _wrong(self, node: ast.expr) -> str | None:
         """What is wrong with where a coroutine goes, None if nothing is."""
@@ -138,7 +140,7 @@ class _Finder:
         method = self.scope.ctx_call(call)
         if method is not None:
             if method.method in ("parallel", "race"):
-                return None if not isinstance(call.args[0], ast.Call) else "{} is one coroutine, not a list of them."
+                return ALONE if isinstance(call.args[0], ast.Call) else None
             return "{} is passed to `ctx." + method.method + "` without being awaited."
         if isinstance(call.func, ast.Attribute):
             return None if call.func.attr in KEEPERS else "{} is used without being awaited."

@@ -27,6 +27,9 @@ ALLOWED: Final[frozenset[type[ast.AST]]] = frozenset(
     }
 )
 
+ELSEWHERE: Final[frozenset[type[ast.AST]]] = frozenset({ast.ImportFrom, ast.withitem})
+"""What is refused in words of its own, or as a part of what is."""
+
 REFUSED: Final[dict[str, tuple[str, str]]] = {
     "ClassDef": ("{} defines a class.", 'Use a dict for data, and `raise ValueError("...")` for an own error.'),
     "Yield": ("{} makes a generator.", "Collect the values in a list and return it."),
@@ -36,7 +39,6 @@ REFUSED: Final[dict[str, tuple[str, str]]] = {
     "AsyncFor": ("{} walks an async iterator.", "Await the list first, then write `for` without `async`."),
     "Global": ("{} changes module state.", "Pass values as arguments and return them, or use `nonlocal`."),
     "Delete": ("{} deletes.", "Use `pop`, or make a new list or dict without the entry."),
-    "ImportFrom": ("{} imports names.", "Write `import json`, `import math` or `import re`, and use `json.dumps`."),
     "TryStar": ("{} handles exception groups.", "Write `except` without the star."),
     "TypeAlias": ("{} defines a type.", "Leave it out."),
     "TemplateStr": ("{} is a template string.", "Write an f-string."),
@@ -109,6 +111,18 @@ IMPORTS: Final[dict[str, str]] = {
     "textwrap": "Use slices and `splitlines`.",
     "heapq": "Use `sorted`.",
 }
+
+ONLY: Final = "Only `import json`, `import math` and `import re` are."
+
+FOREIGN: Final[dict[str, str]] = {
+    **dict.fromkeys(("asyncio.gather", "asyncio.wait", "asyncio.as_completed"), "Write `await ctx.parallel([...])`."),
+    **dict.fromkeys(("asyncio.create_task", "asyncio.ensure_future"), "Write `await ctx.parallel([...])`."),
+    "asyncio.TaskGroup": "Write `await ctx.parallel([...])`.",
+    **dict.fromkeys(("asyncio.sleep", "time.sleep"), "Write `await ctx.sleep(seconds)`."),
+    "asyncio.run": "Leave it out: the host calls `orchestrate`.",
+    **dict.fromkeys(("os.environ", "os.getenv", "sys.argv"), "Pass what is needed in `args`."),
+}
+"""Members of modules that can't be imported, with what to write instead; the others as for the import."""
 
 DATA: Final = frozenset({"code", "message", "retryable"})
 """Attributes that are read: those of a `CapabilityError`."""

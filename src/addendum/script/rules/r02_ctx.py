@@ -233,7 +233,7 @@ def _wrong_arguments(call: ast.Call, method: str) -> tuple[str, str] | None:
             name = "`**`" if keyword.arg is None else f"the argument `{keyword.arg}`"
             return f"has {name}, which `ctx.{method}` doesn't take.", fix
     if not starred and not least <= len(call.args) <= most:
-        return f"has {len(call.args)} arguments.", fix
+        return f"has {len(call.args)} argument{'' if len(call.args) == 1 else 's'}.", fix
     if method in ("parallel", "race") and isinstance(call.args[0], ast.Call | ast.Dict | ast.Set | ast.Constant):
         part = call.args[0]
         ok = isinstance(part, ast.Call) and not (isinstance(part.func, ast.Attribute) and part.func.attr in METHODS)

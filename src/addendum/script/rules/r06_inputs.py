@@ -49,7 +49,10 @@ def check(subject: Subject) -> Iterator[Violation]:
         if name.id in HIDDEN and isinstance(name.ctx, ast.Load) and subject.scope.bindings(name) in (None, [None]):
             if subject.scope.bindings(name) == [None] and not _imported(subject, name.id):
                 continue
-            yield subject.violation(ID, name, "{} reads something that isn't recorded.", HIDDEN[name.id])
+            above = subject.scope.parent[name]
+            waits = isinstance(above, ast.Attribute) and above.attr == "sleep"
+            fix = "Write `await ctx.sleep(seconds)`." if waits else HIDDEN[name.id]
+            yield subject.violation(ID, name, "{} reads something that isn't recorded.", fix)
     for node in subject.nodes(ast.FormattedValue):
         yield from _address(subject, node.value)
     for call in subject.nodes(ast.Call):

@@ -33,7 +33,7 @@ TITLE = "Isolation"
 def check(subject: Subject) -> Iterator[Violation]:
     """Yield everything that isn't on the lists of `language`."""
     for kind, nodes in subject.scope.index.items():
-        if kind in language.ALLOWED:
+        if kind in language.ALLOWED or kind in language.ELSEWHERE:
             continue
         what, fix = language.REFUSED.get(
             kind.__name__, (f"`{kind.__name__}` is not part of the language.", language.PLAIN)
@@ -67,7 +67,8 @@ def _names(subject: Subject) -> Iterator[Violation]:
     for name in subject.nodes(ast.Name):
         reserved = language.reserved(name.id)
         if reserved:
-            yield subject.violation(ID, name, f"The name {{}} is reserved for {reserved}.", "Use another name.")
+            fix = "Leave it out: the host calls `orchestrate`." if name.id == "__name__" else "Use another name."
+            yield subject.violation(ID, name, f"The name {{}} is reserved for {reserved}.", fix)
         elif isinstance(name.ctx, ast.Load):
             if name.id not in language.BUILTINS and name.id != "ctx" and subject.scope.bindings(name) is None:
                 yield _undefined(subject, name)
@@ -115,6 +116,12 @@ def _undefined(subject: Subject, name: ast.Name) -> Violation:
 
 
 def _imports(subject: Subject) -> Iterator[Violation]:
+    for names in subject.nodes(ast.ImportFrom):
+        module = names.module or ""
+        fix = _instead(module)
+        if module in language.MODULES:
+            fix = f"Write `import {module}`, and use `{module}.{names.names[0].name}`."
+        yield subject.violation(ID, names, "{} imports names.", fix)
     for alias in subject.nodes(ast.alias):
         statement = subject.scope.parent[alias]
         if isinstance(statement, ast.ImportFrom):
@@ -124,12 +131,29 @@ def _imports(subject: Subject) -> Iterator[Violation]:
                 ID,
                 statement,
                 f"The import of `{alias.name}` is not allowed.",
-                language.IMPORTS.get(
-                    alias.name.split(".")[0], "Only `import json`, `import math` and `import re` are."
-                ),
+                _instead(alias.name),
             )
         elif alias.asname is not None:
             yield subject.violation(ID, statement, "{} gives the module another name.", f"Write `import {alias.name}`.")
+
+
+def _instead(module: str) -> str:
+    """What to write instead of an import."""
+    return language.IMPORTS.get(module.split(".")[0], language.ONLY)
+
+
+def _foreign(subject: Subject, node: ast.Attribute) -> str | None:
+    """What to write instead of a member of something that is imported and can't be, None if it isn't one."""
+    root: ast.expr = node.value
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    if not isinstance(root, ast.Name) or root.id in language.MODULES:
+        return None
+    names = {alias.asname or alias.name.split(".")[0]: alias.name for alias in subject.nodes(ast.alias)}
+    module = names.get(root.id, root.id if root.id in language.IMPORTS else None)
+    if module is None or not _module(subject, root):
+        return None
+    return language.FOREIGN.get(f"{module}.{node.attr}", _instead(module if root.id in names else root.id))
 
 
 def _attribute(subject: Subject, node: ast.Attribute) -> Iterator[Violation]:
@@ -165,6 +189,8 @@ def _attribute(subject: Subject, node: ast.Attribute) -> Iterator[Violation]:
             )
     elif name in METHODS and not called:
         yield subject.violation(ID, node, "{} is no attribute that a value has.", 'Write `value["' + name + '"]`.')
+    elif (instead := _foreign(subject, node)) is not None:
+        yield subject.violation(ID, node, "{} is not part of the language.", instead)
     else:
         what, fix = language.ATTRIBUTES.get(
             name,
