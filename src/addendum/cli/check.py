@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from addendum.cli import inputs, opening, options
+from addendum.cli.failure import report
 from addendum.cli.output import Output
-from addendum.errors import UsageError
+from addendum.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
     from addendum.authority.catalog import Catalog
@@ -38,15 +39,25 @@ def check(
 ) -> int:
     """Check scripts against the rules and a grant, as `run` does before anything starts. They are never executed.
 
-    Exit code 0: each may run; 3: one may not. With --json, one script gives one object, several give one per line.
+    Exit code 0: each may run; 3: one may not; 2: one can't be read. With --json, one script gives one object, several
+    give one per line.
     """
     if shape not in FORMATS:
         raise UsageError(f"There is no format {shape!r}.", hint=f"There are {', '.join(FORMATS)}.")
     output = Output(json or shape != "text")
     catalog, allowed = _authority(provider, grant)
-    found = [_check(path, catalog, allowed) for path in scripts]
-    _print(output, "json" if json else shape, found, catalog, facts)
-    return 0 if all(admission.admitted for _, _, admission, _ in found) else 3
+    found = []
+    unread = 0
+    for path in scripts:
+        try:
+            found.append(_check(path, catalog, allowed))
+        except (UsageError, NotFound) as error:
+            if len(scripts) == 1:
+                raise
+            report(error, json=output.json)
+            unread += 1
+    _print(output, "json" if json else shape, found, catalog, facts, lines=len(scripts) > 1)
+    return 2 if unread else 0 if all(admission.admitted for _, _, admission, _ in found) else 3
 
 
 def rule(
@@ -124,7 +135,7 @@ def _objection(objection: Any) -> dict[str, Any]:
     }
 
 
-def _print(output: Output, shape: str, found: list[Found], catalog: Catalog, facts: bool) -> None:
+def _print(output: Output, shape: str, found: list[Found], catalog: Catalog, facts: bool, *, lines: bool) -> None:
     from addendum.cli import manual, sarif
     from addendum.cli.version import version
     from addendum.cli.views import report as view
@@ -133,7 +144,7 @@ def _print(output: Output, shape: str, found: list[Found], catalog: Catalog, fac
     match shape:
         case "json":
             for item in found:
-                output.value(_json(item), indent=2 if len(found) == 1 else None)
+                output.value(_json(item), indent=None if lines else 2)
         case "sarif":
             output.value(sarif.sarif(reports, manual.pages(), version()))
         case "github":
@@ -145,7 +156,8 @@ def _print(output: Output, shape: str, found: list[Found], catalog: Catalog, fac
                     output.show(view.report(path, source, violations))
                 if facts:
                     output.show(view.facts(admission.report.facts.to_json(), _cost(admission, catalog)))
-            output.show(view.verdict(reports))
+            if reports:
+                output.show(view.verdict(reports))
 
 
 def _json(found: Found) -> dict[str, Any]:

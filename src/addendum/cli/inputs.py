@@ -57,21 +57,29 @@ def script(name: str) -> str:
     return read_text(name, "a workflow script")
 
 
-def args(given: str | None, default: Any) -> Json:
-    """Read `--args`: JSON text, a file, `@file`, or `-`. Returns `default` when it wasn't given."""
+def args(given: str | None, default: Any, what: str = "args") -> Json:
+    """Read `--args`: JSON text, a file, `@file`, or `-`. Returns `default` when it wasn't given.
+
+    `what` is what the value is to a person, for other options that are given in the same ways.
+    """
     from addendum import canon
 
     if given is None:
         value: Json = default
         return value
     text = given.strip()
+    if text in ("", "@"):
+        raise UsageError(f"The {what} are empty." if what == "args" else f"The {what} is empty.", hint=_WAYS)
     if text == "-":
-        return _json("-", read_text("-", "the args"))
+        return parsed("-", read_text("-", f"the {what}"))
     if text.startswith("@"):
-        return _json(text[1:], read_text(text[1:], "the args as JSON"))
-    if text[:1] in ("{", "[", '"') or (text and not Path(text).exists() and _is_json(text)):
+        return parsed(text[1:], read_text(text[1:], f"the {what} as JSON"))
+    if text[:1] in ("{", "[", '"') or (not Path(text).exists() and _is_json(text)):
         return canon.parse(text)
-    return _json(text, read_text(text, "the args as JSON"))
+    return parsed(text, read_text(text, f"the {what} as JSON"))
+
+
+_WAYS = "Write JSON, the name of a file with it, or - for standard input."
 
 
 def _is_json(text: str) -> bool:
@@ -84,7 +92,8 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _json(name: str, text: str) -> Json:
+def parsed(name: str, text: str) -> Json:
+    """Parse what stands in a file. Raises `NotJson`, which names the file."""
     from addendum import canon
 
     try:
@@ -170,7 +179,8 @@ def grant(name: str, known: Mapping[str, object]) -> Grant:
     try:
         data: Any = canon.parse(text) if text.lstrip()[:1] == "{" else tomllib.loads(text)
     except (NotJson, tomllib.TOMLDecodeError) as error:
-        raise ConfigError(f"The grant {name} can't be read: {error}", hint="It is a TOML or JSON file.") from None
+        reason = str(error).rstrip(".")
+        raise ConfigError(f"The grant {name} can't be read: {reason}.", hint="It is a TOML or JSON file.") from None
     try:
         return given.grant(data, known)
     except ConfigError as error:

@@ -50,9 +50,11 @@ def reconcile(
     """Close attempts that were sent and have no result: with the known result, or as abandoned."""
     from addendum.runs import operate
 
-    if (result is None) == (not abandon):
+    if result is not None and abandon:
+        raise UsageError("--result and --abandon say different things.", hint="Keep one of them.")
+    if result is None and not abandon:
         raise UsageError("What became of it?", hint="Write back --result JSON, or declare it void with --abandon.")
-    value = inputs.args(result, None)
+    value = inputs.args(result, None, "result")
     with opening.context(opening.settings(store=store, provider=provider)) as context:
         name = opening.resolve(context.store, run)
         closed = operate.reconcile(

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from addendum import canon
 from addendum.canon import Json
 from addendum.cli import inputs
 from addendum.errors import UsageError
@@ -64,7 +63,7 @@ def write(path: Path, found: PlanFile) -> None:
 
 def read(path: Path) -> PlanFile:
     """Read a plan. Raises `UsageError` for a file that is none."""
-    data: Any = canon.parse(inputs.read_text(str(path), "a plan"))
+    data: Any = inputs.parsed(str(path), inputs.read_text(str(path), "a plan"))
     try:
         if data["format"] != FORMAT:
             raise KeyError("format")

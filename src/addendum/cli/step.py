@@ -72,8 +72,8 @@ def step(
         raise UsageError("A call is settled by a result or by a failure.", hint="Give one of --result and --failure.")
     found = _step(_state(k, script, args), sandbox, provider, grant)
     if settles:
-        given = None if failure is None else inputs.args(failure, None)
-        found.state.trace.append(_settle(found, call, inputs.args(result, None), given))
+        given = None if failure is None else inputs.args(failure, None, "failure")
+        found.state.trace.append(_settle(found, call, inputs.args(result, None, "result"), given))
         found = _step(found.state, sandbox, provider, grant)
     data = found.to_json()
     Output(True).value(data)

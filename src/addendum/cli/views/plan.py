@@ -38,10 +38,8 @@ def _heading(data: Mapping[str, Any]) -> Text:
     if data["stop"]:
         text.append(f" ({data['stop']})")
     if data["status"] == "planned":
-        text.append(
-            f", {count(data['replayed'], 'call')} replayed, {count(data['frontier'], 'new call')} "
-            f"for at most ${data['price_usd']}"
-        )
+        new = f"{count(data['frontier'], 'new call')} for at most ${data['price_usd']}"
+        text.append(f", {count(data['replayed'], 'call')} replayed, {new if data['frontier'] else 'no new call'}")
     return text
 
 
@@ -102,7 +100,7 @@ def _summary(data: Mapping[str, Any], worst: str) -> RenderableType:
             ("saved", f"${data['saved_usd']}, paid before for what is replayed" if data["replayed"] else ""),
             (
                 "price",
-                f"at most ${data['price_usd']} as far as the shadow reaches"
+                f"at most ${data['price_usd']} for the new calls above; more may come behind them"
                 if data["frontier"] and data["status"] == "planned"
                 else "",
             ),

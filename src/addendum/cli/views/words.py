@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from rich import box
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -65,15 +68,37 @@ def table(*columns: str, right: Sequence[str] = (), fold: Sequence[str] = ()) ->
     return found
 
 
-def advice(items: Iterable[Advice]) -> Table:
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """What to do next: commands beside their reasons or, where there is little room, above them. A command is never
+    broken into lines, so that it can be copied."""
+
+    items: tuple[Advice, ...]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield a table, or lines."""
+        if max(len(item.command) for item in self.items) + BESIDE <= options.max_width:
+            found = Table.grid(padding=(0, 2))
+            found.add_column(style="dim", no_wrap=True)
+            found.add_column(style="bold", no_wrap=True)
+            found.add_column(style="dim", overflow="fold")
+            for index, item in enumerate(self.items):
+                found.add_row("next" if not index else "", line(item.command), line(item.why))
+            yield found
+            return
+        for index, item in enumerate(self.items):
+            head = Text("next  " if not index else "      ", style="dim", no_wrap=True, overflow="ignore")
+            yield head.append(line(item.command), style="not dim bold")
+            yield Padding(Text(line(item.why), style="dim"), (0, 0, 0, 6))
+
+
+BESIDE = 34
+"""Columns that a reason and what stands before a command need beside it."""
+
+
+def advice(items: Iterable[Advice]) -> RenderableType:
     """Return what to do next."""
-    found = Table.grid(padding=(0, 2))
-    found.add_column(style="dim", no_wrap=True)
-    found.add_column(style="bold", overflow="fold")
-    found.add_column(style="dim", overflow="fold")
-    for index, item in enumerate(items):
-        found.add_row("next" if not index else "", line(item.command), line(item.why))
-    return found
+    return _Steps(tuple(items))
 
 
 def count(number: int, noun: str) -> str:
