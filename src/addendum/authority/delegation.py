@@ -1,9 +1,8 @@
 """Delegation transfers: a child's grant comes out of its parent's, and what it didn't use goes back (DESIGN section 7).
 
 Arithmetic only. A child can't have what the parent hasn't, on any meter that the parent limits: the child's share is
-taken out of the parent at once, whatever the child does with it, so the sum over all children and the parent's own use is
-never above the parent's limits. Narrowing only: capabilities, payloads, end and rules of the child are within the
-parent's.
+taken out of the parent at once, whatever the child does with it, so the sum over all children and the parent's own use
+is never above the parent's limits. Narrowing only: capabilities, payloads, end and rules are within the parent's.
 """
 
 from __future__ import annotations

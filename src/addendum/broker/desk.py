@@ -139,7 +139,6 @@ class Desk:
                     self.accounts.undo(hold)
                 self.ledger.read()
                 raise
-            self.ledger.read()
         self.accounts.written()
         return stored
 
