@@ -51,15 +51,23 @@ def read(value: object) -> State:
         raise UsageError(
             "This is no K of format 1.", hint='Start with {"format": 1, "source": ..., "args": {}, "trace": []}.'
         )
-    if not isinstance(value.get("source"), str) or not isinstance(value.get("trace", []), list):
-        raise UsageError("This K has no source, or its trace is no list.", hint="See `addendum step --help`.")
-    for index, settled in enumerate(value.get("trace", [])):
+    missing = [name for name in ("source", "args", "trace") if name not in value]
+    if missing:
+        raise UsageError(f"This K has no {missing[0]}.", hint="K is complete and explicit: nothing of it is guessed.")
+    if not isinstance(value["source"], str) or not isinstance(value["trace"], list):
+        raise UsageError(
+            "The source of this K is no text, or its trace is no list.", hint="See `addendum step --help`."
+        )
+    for index, settled in enumerate(value["trace"]):
         texts = ("identity", "capability", "digest")
         if not isinstance(settled, dict) or not all(isinstance(settled.get(name), str) for name in texts):
             raise UsageError(f"Entry {index} of the trace has no identity, capability and digest.")
         if ("result" in settled) == ("failure" in settled):
             raise UsageError(f"Entry {index} of the trace needs either a result or a failure.")
-    return State(value["source"], value.get("args", {}), list(value.get("trace", [])))
+        failed = settled.get("failure", {"code": ""})
+        if not isinstance(failed, dict) or not isinstance(failed.get("code"), str):
+            raise UsageError(f"The failure in entry {index} of the trace has no code.")
+    return State(value["source"], value["args"], list(value["trace"]))
 
 
 def settled(call: dict[str, Any], *, result: Json = None, failure: dict[str, Any] | None = None) -> dict[str, Any]:
