@@ -62,6 +62,63 @@ def test_violations_in_the_formats_of_others(cli: Cli) -> None:
     assert cli("check", "bad.py", "--format", "xml", "--json").error["error"] == "usage"
 
 
+FOREIGN = """\
+import asyncio
+import time
+from typing import Any
+
+
+async def orchestrate(ctx, args):
+    with open("x") as file:
+        time.sleep(1)
+    return await asyncio.gather(ctx.now())
+"""
+
+
+def test_the_way_out_of_a_foreign_library_is_what_ctx_has(cli: Cli) -> None:
+    """No member of a module that can't be imported is taken for a key of a dict, and a statement is refused once."""
+    cli.write("foreign.py", FOREIGN)
+    found = cli("check", "foreign.py", "--json").json["violations"]
+    said = {(each["line"], each["message"]): each["fix"] for each in found if each["rule"] == "R10"}
+    assert said[3, "`from typing import Any` imports names."] == "Leave it out; annotations need no import."
+    assert said[8, "`time.sleep` is not part of the language."] == "Write `await ctx.sleep(seconds)`."
+    assert said[9, "`asyncio.gather` is not part of the language."] == "Write `await ctx.parallel([...])`."
+    assert not [message for _, message in said if "withitem" in message]
+    fenced = cli("check", "-", "--json", stdin="```python\n" + FAN + "```\n").json["violations"]
+    assert [each["fix"] for each in fenced] == ["Leave the Markdown fence out."]
+
+
+def test_a_script_that_cannot_be_read_does_not_hide_the_others(cli: Cli) -> None:
+    """Each is named, the others are judged, and the exit code is that of a malformed request."""
+    cli.write("bad.py", UNBOUNDED)
+    done = cli("check", "gone.py", "bad.py", "nowhere.py", "--json")
+    assert done.code == 2
+    assert [json.loads(line)["path"] for line in done.out.splitlines()] == ["bad.py"]
+    assert [json.loads(line)["error"] for line in done.err.splitlines()] == ["not_found", "not_found"]
+
+
+def test_a_value_that_is_wrong_is_named(cli: Cli) -> None:
+    """An empty value isn't a folder, and a file that is no JSON has a name."""
+    cli.write("fan.py", FAN)
+    cli.write("text.json", "text")
+    assert cli("run", "fan.py", "--args", "", "--json").error["message"] == "The args are empty."
+    assert "text.json" in cli("run", "fan.py", "--args", "text.json", "--json").error["message"]
+    cli("run", "fan.py", "--id", "one")
+    both = cli("reconcile", "one", "--result", "1", "--abandon", "--json")
+    assert both.error["message"] == "--result and --abandon say different things."
+    assert "the result as JSON" in cli("reconcile", "one", "--result", "gone", "--json").error["hint"]
+    assert "text.json" in cli("revise", "one", "--plan", "text.json", "--json").error["message"]
+
+
+def test_a_command_to_copy_is_never_broken_into_lines(cli: Cli) -> None:
+    """Where there is little room its reason stands below it."""
+    cli.write("fan.py", FAN)
+    done = cli("run", "fan.py", "--id", "a-name-of-some-length", COLUMNS="60")
+    *_, command, why = done.out.splitlines()
+    assert command == "next  addendum certificate a-name-of-some-length --verify"
+    assert why == "      recompute what the store says"
+
+
 def test_facts_and_rules_are_told(cli: Cli) -> None:
     """--facts has the bounds and the worst case; `rule` has the manual."""
     done = cli("check", cli.write("fan.py", FAN), "--facts")
