@@ -20,6 +20,7 @@ from addendum.records.history import fold
 from addendum.rehearse.runner import Played, Player
 from addendum.rehearse.scenario import Scenario
 from addendum.runs.context import Context
+from addendum.runs.given import schemas
 from addendum.sandbox.embedded import EmbeddedSandbox
 from addendum.store.sqlite import SqliteStore
 from addendum.testing import demo
@@ -133,7 +134,12 @@ def told(catalog: Catalog, settings: Settings) -> Catalog:
     """Return a provider's catalog with what the settings' file says in its place. Raises `ConfigError`."""
     from addendum.authority import catalogfile
 
-    return catalogfile.merged(catalog, catalogfile.read(Path(settings.catalog))) if settings.catalog else catalog
+    if not settings.catalog:
+        return catalog
+    over = catalogfile.read(Path(settings.catalog))
+    for capability in over.values():
+        schemas(capability)
+    return catalogfile.merged(catalog, over)
 
 
 def open_local(rest: Provider | None = None) -> LocalProvider:

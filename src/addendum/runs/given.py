@@ -88,23 +88,32 @@ def schemas(capability: Capability) -> None:
 
     Raises `ConfigError` for one that is no JSON Schema, and for a reference to what isn't in it: nothing is fetched."""
     for what, schema in (("input", capability.input), ("output", capability.output)):
-        kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+        check_schema(f"The {what} of {capability.name}", schema)
+
+
+def narrowings(grant: Grant) -> None:
+    """Check the schemas by which a grant narrows payloads. Raises `ConfigError`."""
+    for name, schema in grant.where.items():
+        check_schema(f"In the grant, the where of {name}", schema)
+
+
+def check_schema(what: str, schema: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` for what is no JSON Schema, and for a reference to what isn't in it."""
+    kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    try:
+        kind.check_schema(dict(schema))
+    except jsonschema.SchemaError as error:
+        raise ConfigError(f"{what} is no JSON Schema: {error.message}.", hint="Mend the schema.") from None
+    resource = Resource.from_contents(dict(schema), default_specification=DRAFT202012)
+    resolver = Registry().with_resource("", resource).resolver()
+    for reference in _references(schema):
         try:
-            kind.check_schema(dict(schema))
-        except jsonschema.SchemaError as error:
+            resolver.lookup(reference)
+        except Unresolvable:
             raise ConfigError(
-                f"The {what} of {capability.name} is no JSON Schema: {error.message}.", hint="Mend the schema."
+                f"{what} refers to {reference!r}, which isn't in it.",
+                hint="Put it under $defs, and refer to it as #/$defs/NAME.",
             ) from None
-        resource = Resource.from_contents(dict(schema), default_specification=DRAFT202012)
-        resolver = Registry().with_resource("", resource).resolver()
-        for reference in _references(schema):
-            try:
-                resolver.lookup(reference)
-            except Unresolvable:
-                raise ConfigError(
-                    f"The {what} of {capability.name} refers to {reference!r}, which isn't in it.",
-                    hint="Put it under $defs, and refer to it as #/$defs/NAME.",
-                ) from None
 
 
 def _references(schema: object) -> Iterator[str]:

@@ -22,6 +22,7 @@ from addendum.records.stored import Entry
 from addendum.runs.admit import Admission, admit
 from addendum.runs.context import Context
 from addendum.runs.execute import Attempt
+from addendum.runs.given import narrowings
 from addendum.runs.prepare import scene
 from addendum.runs.result import StepResult
 from addendum.script.program import compile_program
@@ -151,6 +152,7 @@ def resume(
 
 def under_ceiling(context: Context, grant: Grant) -> Grant:
     """Return a grant within the ceiling. Raises `Rejected` with what lies outside: nothing is narrowed in silence."""
+    narrowings(grant)
     if context.ceiling is None:
         return grant
     found = meet(grant, context.ceiling)

@@ -11,7 +11,7 @@ import pytest
 from addendum.authority.catalog import Capability, Catalog
 from addendum.authority.grant import from_json
 from addendum.broker.journal import Journal
-from addendum.errors import NotFound, Rejected, UsageError
+from addendum.errors import ConfigError, NotFound, Rejected, UsageError
 from addendum.ports import Reply, Request, Sandbox, Usage
 from addendum.records.entries import Effect
 from addendum.runs import meters, operate
@@ -283,3 +283,10 @@ def test_a_revision_is_held_against_new_work_only(context: Context, files: Files
     operate.set_grant(context, "r", from_json(smallest))
     assert revise(context, "r", wider, policy={"ledger": "off"}).status == "completed"
     assert len(files.deleted) == 6
+
+
+def test_a_narrowing_that_is_no_schema_is_refused_before_anything_starts(context: Context, files: Files) -> None:
+    """A wrong schema in a grant is an error of the grant, not of a call in the middle of a run."""
+    with pytest.raises(ConfigError, match=r"where of file\.delete"):
+        go(context, ONE, own={"where": {"type": "nonsense"}})
+    assert files.deleted == []
