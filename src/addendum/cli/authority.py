@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from addendum.cli import opening, options
-from addendum.cli.output import Output
+from addendum.cli.output import Output, dumps
+from addendum.cli.printable import line
 from addendum.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
@@ -225,14 +226,19 @@ def asks(run: options.Run, store: options.Store = None, json: options.Json = Fal
             return 0
         for item in listed:
             output.show(f"{item['capability']} at {item['identity']} ({item['rule']}, at most ${item['most_usd']})")
-            output.show(f"  payload {item['payload']}")
+            output.show(f"  payload {_said(item['payload'])}")
             for pointer, (before, after) in item["changed"].items():
-                output.show(f"  changed {pointer or '/'}: {before} -> {after}")
+                output.show(f"  changed {line(pointer or '/')}: {_said(before)} -> {_said(after)}")
         if listed:
             output.show(f"Next: addendum approve {journal.run}, or with --no")
         else:
             output.show("Nothing is asked.")
     return 0
+
+
+def _said(value: Any) -> str:
+    """Return a value that a script made as one line of JSON that can't control a terminal."""
+    return line(dumps(value, indent=None))
 
 
 def revoke(
