@@ -20,7 +20,6 @@ from addendum.records.history import fold
 from addendum.rehearse.runner import Played, Player
 from addendum.rehearse.scenario import Scenario
 from addendum.runs.context import Context
-from addendum.runs.given import schemas
 from addendum.sandbox.embedded import EmbeddedSandbox
 from addendum.store.sqlite import SqliteStore
 from addendum.testing import demo
@@ -133,13 +132,11 @@ def open_provider(name: str) -> tuple[Provider, Catalog]:
 def told(catalog: Catalog, settings: Settings) -> Catalog:
     """Return a provider's catalog with what the settings' file says in its place. Raises `ConfigError`."""
     from addendum.authority import catalogfile
+    from addendum.runs import given
 
     if not settings.catalog:
         return catalog
-    over = catalogfile.read(Path(settings.catalog))
-    for capability in over.values():
-        schemas(capability)
-    return catalogfile.merged(catalog, over)
+    return catalogfile.merged(catalog, given.catalog(Path(settings.catalog)))
 
 
 def open_local(rest: Provider | None = None) -> LocalProvider:

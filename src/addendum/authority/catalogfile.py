@@ -19,9 +19,8 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final, cast
 
 from addendum.authority import saturation
@@ -29,7 +28,7 @@ from addendum.authority.catalog import MAX_PAYLOAD, MAX_RESULT, Capability, Cata
 from addendum.authority.declare import declare
 from addendum.authority.sizes import largest
 from addendum.canon import Json
-from addendum.errors import ConfigError, NotFound, UsageError
+from addendum.errors import ConfigError, UsageError
 
 FACTS: Final = ("read_only", "destructive", "idempotent", "open_world", "agentic")
 _KEYS: Final = frozenset(
@@ -64,17 +63,17 @@ class Remark:
     error: bool = False
 
 
-def read(path: Path) -> Catalog:
-    """Read a catalog from a TOML file. Raises `NotFound`, `UsageError`, and `ConfigError` that names the place."""
+def parse(text: str, load: Callable[[str], str], name: str) -> Catalog:
+    """Read a catalog from TOML. `load` returns the text of a file beside it, `name` is what errors call it.
+
+    Raises `UsageError` for what is no TOML, and `ConfigError` that names the place."""
     try:
-        data = tomllib.loads(path.read_text("utf-8-sig"))
-    except FileNotFoundError:
-        raise NotFound(f"There is no file {path}.", hint="Name the file of a catalog.") from None
-    except (OSError, ValueError) as error:
-        raise UsageError(f"The catalog {path} can't be read: {error}.", hint="It is a UTF-8 file of TOML.") from None
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"The catalog {name} can't be read: {error}.", hint="It is a file of TOML.") from None
     if set(data) - {"capability"} or not isinstance(data.get("capability", {}), Mapping):
-        raise ConfigError(f"The catalog {path} has other tables.", hint='Write [capability."NAME"] for each.')
-    return Catalog(_capability(name, spec, path.parent) for name, spec in data.get("capability", {}).items())
+        raise ConfigError(f"The catalog {name} has other tables.", hint='Write [capability."NAME"] for each.')
+    return Catalog(_capability(each, spec, load) for each, spec in data.get("capability", {}).items())
 
 
 def merged(catalog: Mapping[str, Capability], over: Mapping[str, Capability]) -> Catalog:
@@ -82,7 +81,7 @@ def merged(catalog: Mapping[str, Capability], over: Mapping[str, Capability]) ->
     return Catalog({**catalog, **over}.values())
 
 
-def _capability(name: str, value: object, folder: Path) -> Capability:
+def _capability(name: str, value: object, load: Callable[[str], str]) -> Capability:
     where = f"capability.{name}"
     spec = _table(value, where, _KEYS)
     most = _table(spec.get("max", {}), f"{where}.max", _MOST)
@@ -113,8 +112,8 @@ def _capability(name: str, value: object, folder: Path) -> Capability:
     claim = spec.get("saturation")
     return replace(
         declared,
-        input=_schema(spec.get("input", {}), folder, f"{where}.input"),
-        output=_schema(spec.get("output", {}), folder, f"{where}.output"),
+        input=_schema(spec.get("input", {}), load, f"{where}.input"),
+        output=_schema(spec.get("output", {}), load, f"{where}.output"),
         model=str(spec.get("model", "")),
         most_tokens=tokens,
         provider_key=bool(recovery.get("provider_key", False)),
@@ -136,11 +135,10 @@ def _table(value: object, where: str, allowed: frozenset[str]) -> Mapping[str, A
     return value
 
 
-def _schema(value: object, folder: Path, where: str) -> Mapping[str, Json]:
+def _schema(value: object, load: Callable[[str], str], where: str) -> Mapping[str, Json]:
     if isinstance(value, str):
-        path = folder / value
         try:
-            value = json.loads(path.read_text("utf-8"))
+            value = json.loads(load(value))
         except (OSError, ValueError) as error:
             raise ConfigError(f"In a catalog, {where} can't be read: {error}.", hint="Name a file of JSON.") from None
     if not isinstance(value, Mapping):

@@ -13,7 +13,8 @@ from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
-from addendum.authority.catalog import Capability
+from addendum.authority import catalogfile
+from addendum.authority.catalog import Capability, Catalog
 from addendum.authority.grant import Grant, from_json, widened
 from addendum.errors import ConfigError, NotFound, UsageError
 from addendum.kernel.policy import Allowances, Retry
@@ -81,6 +82,18 @@ def allowances(
         drops=tuple(drops),
         moves=dict(moves or {}),
     )
+
+
+def catalog(path: Path) -> Catalog:
+    """Read a catalog from a TOML file, with the files of schemas that it names beside it, and check its schemas.
+
+    Raises `NotFound`, `UsageError` and `ConfigError`."""
+    found = catalogfile.parse(
+        _read(path, "a catalog"), lambda name: (path.parent / name).read_text("utf-8"), os.fspath(path)
+    )
+    for capability in found.values():
+        schemas(capability)
+    return found
 
 
 def schemas(capability: Capability) -> None:

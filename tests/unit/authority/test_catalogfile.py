@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from addendum.authority.catalog import Capability, Catalog, changes
-from addendum.authority.catalogfile import lint, merged, read
+from addendum.authority.catalogfile import lint, merged
 from addendum.errors import ConfigError, NotFound
+from addendum.runs.given import catalog as read
 
 GOOD = """
 [capability."image.generate"]
