@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from pathlib import Path
 
-from addendum.authority.accounts import Accounts, Hold, Over
+from addendum.authority.accounts import Accounts, Hold, Later, Over
 from addendum.authority.catalog import Capability, Catalog
 from addendum.authority.grant import from_json
 from addendum.broker.desk import Desk, open_desk
@@ -177,3 +177,19 @@ def test_eight_processes_grant_exactly_the_tighter_limit(tmp_path: Path) -> None
     assert ledger.totals["mail.send"].calls == 30
     assert sum(1 for header in store.runs() for entry in store.entries(header.run) if entry.kind == "attempt") == 30
     store.close()
+
+
+def test_calls_at_the_same_time_are_counted_over_runs() -> None:
+    """Two runs of a principal have two calls under way between them, and the third waits until one has its end."""
+    store = MemoryStore()
+    first, second = desk(store, "one", in_flight=2), desk(store, "two", in_flight=2)
+    send(first)
+    send(second)
+    call = Call(0, "orchestrate/mail.send#0", "mail.send", {}, b"{}", "d")
+    second.news()
+    assert isinstance(second.reserve(MAIL, call), Later)
+    (under_way,) = unresolved(first.journal.history)
+    entry, blobs = answered(under_way, {"id": 1}, "provider", cost=4)
+    first.journal.append(entry, blobs=blobs)
+    second.news()
+    assert isinstance(second.reserve(MAIL, call), Hold)
