@@ -19,6 +19,7 @@ import pytest
 
 from addendum.canon import canonical, sha256
 from addendum.errors import (
+    JournalMoved,
     LeaseLost,
     NotFound,
     NotJson,
@@ -27,7 +28,7 @@ from addendum.errors import (
     StoreUnavailable,
     UsageError,
 )
-from addendum.ports import Clock, Lease, RunHeader, Store
+from addendum.ports import Beside, Clock, Lease, RunHeader, Store
 from addendum.records.stored import Entry
 from addendum.store.sqlite import SqliteStore
 from addendum.testing.memory_store import MemoryStore
@@ -536,3 +537,29 @@ def test_what_was_appended_outlives_the_store(store: Store, data: Data) -> None:
 
     assert _verified(again) == again.head("r-1")[1]
     assert again.head("r-1")[0] == 2
+
+
+# --- a journal beside -------------------------------------------------------------------------------------------------
+
+
+def test_entries_beside_are_written_in_the_same_transaction(store: Store) -> None:
+    """Both journals grow, or neither does; a journal that is the store's own isn't listed as a run."""
+    store.create(RunHeader("@books", "", "2026-01-01T00:00:00Z"))
+    store.append("r-1", [NOTE], beside=Beside("@books", [NOTE, NOTE], 0))
+    assert (store.head("r-1")[0], store.head("@books")[0]) == (1, 2)
+    with pytest.raises(NotFound):
+        store.append("r-1", [NOTE], beside=Beside("@nowhere", [NOTE]))
+    assert store.head("r-1")[0] == 1
+    assert [header.run for header in store.runs()] == ["r-1"]
+
+
+def test_an_append_against_a_journal_that_moved_writes_nothing(store: Store, data: Data) -> None:
+    """Whoever looked before another process wrote is told so; without a place it is appended wherever the end is."""
+    store.create(RunHeader("@books", "", "2026-01-01T00:00:00Z"))
+    data.open().append("@books", [NOTE])
+    with pytest.raises(JournalMoved):
+        store.append("r-1", [NOTE], beside=Beside("@books", [NOTE], 0))
+    assert (store.head("r-1")[0], store.head("@books")[0]) == (0, 1)
+    store.append("r-1", [NOTE], beside=Beside("@books", [NOTE]))
+    store.append("r-1", [NOTE], beside=Beside("@books", [NOTE], 2))
+    assert (store.head("r-1")[0], store.head("@books")[0]) == (2, 3)
