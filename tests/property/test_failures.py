@@ -65,7 +65,7 @@ def test_handled_failures_are_replayed_and_open_ones_tried_again(seed: int, sche
     handled = {at: seq for at, seq in recorded.items() if seq not in before.open_failures}
     served = {identity: seq for seq, identity in step.served}
     for at, seq in handled.items():
-        assert served.get(at, seq) == seq
+        assert served.get(at, seq) == seq, "a loser of a race is asked by nobody; any other is served as it was"
     sent = {one.identity for one in step.sent}
     assert not sent & set(handled)
     assert {before.records[seq].identity for seq in before.open_failures} <= sent
@@ -105,9 +105,7 @@ def test_retry_all_tries_what_no_later_call_has_done(seed: int, schedule: int) -
     committed = {at for at, record in before.prefix.items() if record.ok and not record.is_read}
     for one in step.sent:
         if one.identity in committed:
-            record = before.prefix[one.identity]
-            now = world.history.prefix[one.identity]
-            assert now.digest != record.digest or now.superseded or record.seq in {s for s, _ in step.served}
+            assert world.history.prefix[one.identity].digest != before.prefix[one.identity].digest
 
 
 @given(seeds, seeds)
