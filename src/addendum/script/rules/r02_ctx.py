@@ -239,9 +239,20 @@ def _wrong_arguments(call: ast.Call, method: str) -> tuple[str, str] | None:
         ok = isinstance(part, ast.Call) and not (isinstance(part.func, ast.Attribute) and part.func.attr in METHODS)
         if not ok:
             return "doesn't get a list.", fix
+    if method in ("parallel", "race"):
+        parts = _parts(call.args[0])
+        if any(isinstance(part, ast.Lambda) for part in parts):
+            return "gets functions, not their coroutines.", "Call them: `ctx.parallel([ctx.run(...), ...])`."
     if method == "dag" and isinstance(call.args[0], ast.List | ast.Tuple | ast.ListComp | ast.Constant):
         return "doesn't get a dict.", fix
     return None
+
+
+def _parts(listed: ast.expr) -> list[ast.expr]:
+    """Return what a list is written of: its elements, or what its comprehension makes."""
+    if isinstance(listed, ast.List | ast.Tuple):
+        return listed.elts
+    return [listed.elt] if isinstance(listed, ast.ListComp | ast.GeneratorExp) else []
 
 
 def _positive(node: ast.expr) -> bool:

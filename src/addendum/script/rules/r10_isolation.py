@@ -70,7 +70,7 @@ def _names(subject: Subject) -> Iterator[Violation]:
             fix = "Leave it out: the host calls `orchestrate`." if name.id == "__name__" else "Use another name."
             yield subject.violation(ID, name, f"The name {{}} is reserved for {reserved}.", fix)
         elif isinstance(name.ctx, ast.Load):
-            if name.id not in language.BUILTINS and name.id != "ctx" and subject.scope.bindings(name) is None:
+            if name.id not in language.BUILTINS and subject.scope.bindings(name) is None:
                 yield _undefined(subject, name)
     for function in subject.scope.functions:
         places.append((function.node, function.node.name))
@@ -110,6 +110,8 @@ def _is_import(subject: Subject, name: str) -> bool:
 
 def _undefined(subject: Subject, name: ast.Name) -> Violation:
     what, fix = language.UNKNOWN.get(name.id, ("{} is not defined.", "Define it, or use one of the builtins."))
+    if name.id == "ctx":
+        what, fix = "{} is not defined here.", "Give the function a parameter `ctx`, and pass it on."
     if name.id in language.MODULES:
         what, fix = "{} is not imported.", f"Write `import {name.id}` at the top."
     return subject.violation(ID, name, what, fix)
