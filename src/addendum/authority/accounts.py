@@ -113,6 +113,8 @@ class Accounts:
 
     def written(self) -> None:
         """The attempts of all holds so far are in the journal, and count from there."""
+        for taken in self.book.unwritten:
+            self.book.target(taken.capability, taken.targets)
         self.book.unwritten.clear()
 
     def settle(self, taken: Hold) -> None:

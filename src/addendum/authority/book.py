@@ -156,6 +156,7 @@ class Book:
     unwritten: list[Hold] = field(default_factory=list)
     """Holds whose attempts aren't in the journal yet: they count as calls and bytes all the same."""
     seen: dict[tuple[str, str], set[Digest]] = field(default_factory=dict)
+    """The targets of calls that were sent, by capability and meter."""
     windows: dict[Limit, Window] = field(default_factory=dict)
 
     def check(self, limit: Limit, asked: Hold, now: float) -> Over | Later | None:
@@ -219,7 +220,7 @@ class Book:
         """Return how much of a limit is used and held."""
         name = limit.capability
         if limit.meter.startswith(DISTINCT):
-            return len(self.seen.get((name or "", limit.meter), ())), 0
+            return len(self._seen(name or "", limit.meter)), 0
         if isinstance(limit.per, float):
             return self._window(limit, limit.per).level, 0
         waiting = [each for each in self.unwritten if name in (None, each.capability)]
@@ -252,13 +253,19 @@ class Book:
                 found: int | float = getattr(totals, meter)
                 return found
 
+    def _seen(self, capability: str, meter: str) -> set[Digest]:
+        """Return the targets of calls that were sent, and of those that are about to be."""
+        coming = {
+            each.targets[meter] for each in self.unwritten if each.capability == capability and meter in each.targets
+        }
+        return self.seen.get((capability, meter), set()) | coming
+
     def _distinct(self, limit: Limit, asked: Hold) -> Over | None:
-        seen = self.seen.get((asked.capability, limit.meter), set())
+        seen = self._seen(asked.capability, limit.meter)
         mine = asked.targets.get(limit.meter, "")
         return None if mine in seen or len(seen) < limit.most else Over(limit, len(seen), 0, 1)
 
     def _note(self, taken: Hold, now: float) -> None:
-        self.target(taken.capability, taken.targets)
         for limit, window in self.windows.items():
             if limit.capability in (None, taken.capability):
                 window.add(now, taken.of(limit.meter))

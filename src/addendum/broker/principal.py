@@ -99,6 +99,7 @@ class Ledger:
         if key in self._mine:
             self._mine.discard(key)
             self.book.unwritten.remove(hold)
+            self.book.target(hold.capability, hold.targets)
         else:
             self.book.carry(hold)
             self.book.in_flight[hold.capability] += 1

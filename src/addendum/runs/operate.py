@@ -47,7 +47,8 @@ def reconcile(
     with driving(context, run) as journal:
         chosen = _chosen(unresolved(journal.history), which, run)
         if abandon:
-            journal.append(*abandoned(chosen, who, reason))
+            for attempt in chosen:  # each may be held in the accounts of another principal
+                journal.append(*abandoned([attempt], who, reason))
             return chosen
         for attempt in chosen:
             capability = context.catalog.get(attempt.capability)

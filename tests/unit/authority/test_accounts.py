@@ -66,6 +66,18 @@ def test_distinct_targets_are_counted_and_not_calls() -> None:
     assert isinstance(reserve(accounts, payload={}), Over)
 
 
+def test_a_target_of_a_call_that_was_not_written_is_none() -> None:
+    """A hold that is taken back leaves no target behind, so that it can't pass later as one that was there."""
+    accounts = opened(own=[{"meter": "distinct:/to", "max": 1}])
+    first = reserve(accounts, payload={"to": "a"})
+    assert isinstance(first, Hold)
+    accounts.undo(first)
+    assert isinstance(reserve(accounts, payload={"to": "b"}), Hold)
+    accounts.written()
+    assert isinstance(reserve(accounts, payload={"to": "a"}), Over)
+    assert isinstance(reserve(accounts, payload={"to": "b"}), Hold)
+
+
 def test_calls_at_the_same_time_wait_and_go_on() -> None:
     """A call over in_flight waits for one to end; with room for none it is never sent."""
     accounts = opened(own=[{"meter": "in_flight", "max": 1}])
