@@ -75,7 +75,9 @@ def _consumed(subject: Subject, call: ast.expr) -> bool:
     if isinstance(parent, ast.Starred):
         return True
     if isinstance(parent, ast.Assign):
-        return all(isinstance(target, ast.Tuple | ast.List) for target in parent.targets)
+        if all(isinstance(target, ast.Tuple | ast.List) for target in parent.targets):
+            return True
+        return parent.value is call and _kept_for_the_next(subject, parent)
     if isinstance(parent, ast.Compare):
         return parent.left is not call and isinstance(parent.ops[-1], ast.In | ast.NotIn)
     if isinstance(parent, ast.Call) and call in parent.args:
@@ -85,6 +87,52 @@ def _consumed(subject: Subject, call: ast.expr) -> bool:
         if isinstance(func, ast.Name) and subject.scope.bindings(func) is None:
             return func.id in CONSUMERS | LAZY | {"iter"}
     return False
+
+
+def _kept_for_the_next(subject: Subject, assign: ast.Assign) -> bool:
+    """Whether an iterator gets a name only for the statement after it, which consumes it once.
+
+    Nothing can run in between, so it doesn't matter when its elements are made.
+    """
+    target = assign.targets[0]
+    if len(assign.targets) != 1 or not isinstance(target, ast.Name):
+        return False
+    home = subject.scope.frames[target].home(target.id)
+    every = [
+        name
+        for name in subject.nodes(ast.Name)
+        if name.id == target.id and subject.scope.frames[name].home(name.id) is home
+    ]
+    if len(every) != 2:
+        return False
+    use = every[1] if every[0] is target else every[0]
+    after = _next(subject, assign)
+    node: ast.AST = use
+    while node is not after:
+        above = subject.scope.parent.get(node)
+        # Whatever may run its parts more than once, or later, consumes more or less than once.
+        if above is None or isinstance(above, ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef | ast.While):
+            return False
+        if isinstance(above, ast.For) and above.iter is not node:
+            return False
+        if isinstance(above, ast.comprehension) and above.iter is not node:
+            return False
+        if isinstance(above, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+            if node is not above.generators[0]:
+                return False
+        node = above
+    return _consumed(subject, use)
+
+
+def _next(subject: Subject, statement: ast.stmt) -> ast.AST | None:
+    """Return the statement after one, in its block."""
+    above = subject.scope.parent[statement]
+    for field in ("body", "orelse", "finalbody"):
+        block = getattr(above, field, None)
+        if isinstance(block, list) and statement in block:
+            index = block.index(statement) + 1
+            return block[index] if index < len(block) else None
+    return None
 
 
 def _has_effects(subject: Subject, call: ast.Call) -> bool:
