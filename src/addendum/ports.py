@@ -6,7 +6,7 @@ tests/conformance before anybody may use it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, TypeAlias
 
@@ -393,6 +393,3 @@ class Observer(Protocol):
 
     def __call__(self, event: Mapping[str, Json]) -> None:
         """Take one event; see the manual page on events for the shapes."""
-
-
-Observers: TypeAlias = Iterable[Observer]

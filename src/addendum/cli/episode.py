@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 ARGS: Final = {"brief": "a lighthouse through the seasons"}
-SHOTS: Final = 4
 FAILING: Final = ("image.generate", 4)
 """The capability and the dispatch that the provider fails."""
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from addendum import canon
 from addendum.authority.money import usd
 from addendum.canon import Json
 from addendum.errors import NotFound
@@ -358,8 +359,6 @@ def call_of(store: Store, run: str, identity: str) -> dict[str, Any]:
 
 def value(store: Store, ref: Ref) -> Json:
     """Return what a reference stands for."""
-    from addendum import canon
-
     return ref.value if ref.blob is None else canon.parse(store.blob(ref.blob))
 
 

@@ -12,7 +12,7 @@ from addendum import canon
 from addendum.broker.desk import open_desk
 from addendum.broker.journal import Journal
 from addendum.canon import Json
-from addendum.errors import LimitExceeded, Rejected, SandboxError
+from addendum.errors import Rejected, SandboxError
 from addendum.gate.judge import Verdict, static
 from addendum.kernel.decide import Rule
 from addendum.kernel.loop import Halt, Loop
@@ -24,7 +24,7 @@ from addendum.records.stored import Entry
 from addendum.runs.admit import Admission, admit, within
 from addendum.runs.context import Context
 from addendum.runs.execute import Attempt
-from addendum.runs.prepare import Scene, scene, script
+from addendum.runs.prepare import Scene, named, scene, script
 from addendum.runs.result import StepResult
 from addendum.runs.start import catalog_changed, driving, granted, not_admitted, policy_of, revision_entry
 from addendum.script.program import Program
@@ -78,6 +78,7 @@ def _draw(
     admission = admit(source, context.catalog, granted(journal), revision=True)
     if admission.program is None:
         return Drawn(admission)
+    named(history, allowances)
     ready = scene(journal, admission.program, canon.digest(args), policy_of(journal, policy), allowances)
     found = _plan(context, ready, admission.program, args)
     if found.status == "planned":
@@ -118,9 +119,6 @@ def _plan(context: Context, ready: Scene, program: Program, args: Json) -> Plan:
     )
     try:
         replayed = shadow(Loop(claims, max_payload=context.max_payload), session, journal.outcome)
-    except LimitExceeded as error:
-        found.stop = Halt("sandbox", error.message, error.hint)
-        return found
     except SandboxError as error:
         found.stop = Halt("sandbox", error.message, error.hint)
         return found

@@ -15,6 +15,7 @@ from addendum.authority.grant import Grant, from_json
 from addendum.broker.journal import Journal, stow
 from addendum.canon import Digest, Json
 from addendum.errors import Rejected, StoreCorrupt, StoreError, UsageError
+from addendum.identity import place
 from addendum.kernel.policy import Allowances, Policy
 from addendum.ports import Lease, RunHeader, Store
 from addendum.records.entries import Revision
@@ -23,7 +24,7 @@ from addendum.runs.admit import Admission, admit
 from addendum.runs.context import Context
 from addendum.runs.execute import Attempt
 from addendum.runs.given import narrowings
-from addendum.runs.prepare import scene
+from addendum.runs.prepare import named, scene
 from addendum.runs.result import StepResult
 from addendum.script.program import compile_program
 
@@ -143,6 +144,7 @@ def resume(
             moves=current.moves,
         )
         program = compile_program(source)
+        named(journal.history, Allowances(supersede=allowances.supersede))
         ready = scene(journal, program, current.args_digest, policy_of(journal, policy), kept)
         if current.drops:
             ready.dropped = [r for r in journal.history.records.values() if _dropped(r.identity, current.drops)]
@@ -197,8 +199,6 @@ def granted(journal: Journal) -> Grant:
 
 
 def _dropped(identity: str | None, drops: tuple[str, ...]) -> bool:
-    from addendum.identity import place
-
     return bool(drops) and identity is not None and (identity in drops or place(identity) in drops)
 
 

@@ -32,7 +32,6 @@ PURE_BUILTINS: Final = frozenset(
 """Names of builtins that a script may call; calling one reaches nothing."""
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
-CtxMethod = Literal["run", "now", "random", "uuid", "sleep", "parallel", "pipeline", "dag", "race", "log", "phase"]
 
 _DEFS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
