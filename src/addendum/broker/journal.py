@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from addendum import canon
 from addendum.broker.principal import settling
@@ -21,6 +21,7 @@ REMEMBERED = 16 * 1024 * 1024
 AROUND = 300
 """Bytes that a remembered reference takes up, without its value's text."""
 WINDOW = 512
+DAMAGED = "Keep the store as it is for a closer look, and restore it from a backup."
 
 
 class Journal:
@@ -100,7 +101,9 @@ class Journal:
         try:
             value: Json = json.loads(data)
         except ValueError as error:
-            raise StoreCorrupt(f"The blob {ref.blob[:12]} of run {self.run} is no JSON: {error}.") from None
+            raise StoreCorrupt(
+                f"The blob {ref.blob[:12]} of run {self.run} is no JSON: {error}.", hint=DAMAGED
+            ) from None
         return value
 
     def forget(self, seq: int) -> None:
@@ -131,7 +134,7 @@ class Journal:
             if stored.kind == "record":
                 self._remember(stored)
         if seq not in self._results and seq not in self._failures:
-            raise StoreCorrupt(f"Entry {seq} of run {self.run} is no record any more.")
+            raise StoreCorrupt(f"Entry {seq} of run {self.run} is no record any more.", hint=DAMAGED)
 
 
 def _weight(ref: Ref) -> int:
@@ -146,8 +149,3 @@ def stow(data: bytes, value: Json, blobs: dict[Digest, bytes]) -> Ref:
     digest = canon.sha256(data)
     blobs[digest] = data
     return Ref(len(data), None, digest)
-
-
-def batch(records: Sequence[Stored]) -> list[int]:
-    """Return the seqs of the records among entries, in order."""
-    return [stored.seq for stored in records if stored.kind == "record"]

@@ -61,9 +61,14 @@ def read(value: object) -> State:
     for index, settled in enumerate(value["trace"]):
         texts = ("identity", "capability", "digest")
         if not isinstance(settled, dict) or not all(isinstance(settled.get(name), str) for name in texts):
-            raise UsageError(f"Entry {index} of the trace has no identity, capability and digest.")
+            raise UsageError(
+                f"Entry {index} of the trace has no identity, capability and digest.",
+                hint="Copy them from the pending call that it settles.",
+            )
         if ("result" in settled) == ("failure" in settled):
-            raise UsageError(f"Entry {index} of the trace needs either a result or a failure.")
+            raise UsageError(
+                f"Entry {index} of the trace needs either a result or a failure.", hint="Keep exactly one of the two."
+            )
         failed = settled.get("failure", {"code": ""})
         if not isinstance(failed, dict) or not isinstance(failed.get("code"), str):
             raise UsageError(f"The failure in entry {index} of the trace has no code.")

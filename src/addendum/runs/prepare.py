@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from addendum import identity as ids
-from addendum.broker.journal import Journal
+from addendum.broker.journal import DAMAGED, Journal
 from addendum.errors import NotFound, StoreCorrupt
 from addendum.kernel.claims import Claims
 from addendum.kernel.policy import Allowances, Policy, Retry
@@ -55,7 +55,7 @@ class Scene:
         try:
             return self.journal.store.blob(digest).decode("utf-8")
         except UnicodeDecodeError:
-            raise StoreCorrupt(f"The source {digest[:12]} in the store is no UTF-8 text.") from None
+            raise StoreCorrupt(f"The source {digest[:12]} in the store is no UTF-8 text.", hint=DAMAGED) from None
 
 
 def scene(journal: Journal, program: Program, args_digest: str, policy: Policy, allowances: Allowances) -> Scene:
@@ -78,6 +78,20 @@ def scene(journal: Journal, program: Program, args_digest: str, policy: Policy, 
             )
         found.dropped.extend(record for record in hits if record not in found.dropped)
     return found
+
+
+def named(history: History, allowances: Allowances) -> None:
+    """Raise `NotFound` for a new version or a move that is allowed where nothing stands: a typo allows nothing."""
+    hint = "`addendum show RUN` lists identities; a static path is an identity without its numbers."
+    if not isinstance(allowances.supersede, bool):
+        for identity in sorted(allowances.supersede):
+            if identity not in history.prefix:
+                raise NotFound(f"No record of this run stands at {identity!r}.", hint=hint, supersede=identity)
+    if allowances.moves:
+        places = {ids.place(record.identity or record.origin) for record in history.records.values()}
+        for old in allowances.moves:
+            if old not in places:
+                raise NotFound(f"No record of this run stands at the place {old!r}.", hint=hint, move=old)
 
 
 def retried(history: History, retry: Retry) -> set[int]:
