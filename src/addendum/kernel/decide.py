@@ -161,7 +161,9 @@ class Rule:
         return Halt(
             "denied",
             f"The capability {call.capability} is not {'granted to this run' if known else 'in the catalog'}.",
-            "Grant it with `addendum grant RUN FILE`." if known else "Register it, or use one that is registered.",
+            "Grant it with `addendum grant RUN FILE`."
+            if known
+            else "Go on with the provider that has it (--provider MODULE:APP), or register it.",
             call,
         )
 

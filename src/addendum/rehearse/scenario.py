@@ -41,6 +41,12 @@ EXPECT: Final = frozenset(
         "result",
     }
 )
+WORDS: Final = {
+    "status": ("completed", "failed", "stopped", "paused", "waiting", "not_admitted", "planned", "crashed"),
+    "gate": ("accepted", "stopped"),
+    "certificate": ("ok", "differences"),
+}
+"""What an expectation can be at all: a typo would never hold."""
 TOP: Final = {"name", "about", "args", "grant", "provider", "policy", "steps"}
 FAULT: Final = {"capability", "dispatch", "code", "message", "retryable", "where", "times"}
 
@@ -118,7 +124,9 @@ def load(path: Path) -> Scenario:
     except OSError as error:
         raise NotAScenario(f"{path} can't be read: {error.strerror}.", hint="Name a YAML file.") from None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise NotAScenario(f"{path} is no YAML: {' '.join(str(error).split())}.", hint="See cases/README.md.") from None
+        raise NotAScenario(
+            f"{path} is no YAML: {' '.join(str(error).split())}.", hint="docs/how-to/rehearse.md has the format."
+        ) from None
     return parse(data, str(path))
 
 
@@ -158,6 +166,8 @@ def _fault(value: object, where: str) -> Mapping[str, Any]:
     fault = _table(value, where, FAULT)
     if not isinstance(fault.get("capability"), str) or not isinstance(fault.get("code"), str):
         raise _wrong(where, "it needs a capability and a code")
+    if not isinstance(fault.get("dispatch", 1), int):
+        raise _wrong(where, f"dispatch is {fault['dispatch']!r}, not a number")
     if ("dispatch" in fault) == ("where" in fault):
         raise _wrong(where, "it needs either dispatch or where")
     return fault
@@ -169,7 +179,8 @@ def _step(value: object, where: str) -> Step:
     if "grant" in actions and len(actions) > 1:
         raise _wrong(where, "grant is a step of its own")
     if len(actions) != 1:
-        raise _wrong(where, f"it needs exactly one of {', '.join(ACTIONS)}")
+        had = f", and has {', '.join(map(repr, data)) or 'nothing'}"
+        raise _wrong(where, f"it needs exactly one of {', '.join(ACTIONS)}{had}")
     action = actions[0]
     unknown = sorted(set(data) - {action, "expect"} - BESIDE[action])
     if unknown:
@@ -185,6 +196,9 @@ def _step(value: object, where: str) -> Step:
         if len(answer) != 1 or answer.get("abandon", True) is not True:
             raise _wrong(where, "reconcile is {result: VALUE} or {abandon: true}")
     expect = _table(data.get("expect", {}), f"{where}: expect", EXPECT)
+    for key, words in WORDS.items():
+        if key in expect and expect[key] not in words:
+            raise _wrong(where, f"expect.{key} is {expect[key]!r}; it is one of {', '.join(words)}")
     drop = _list(data.get("drop", []), where)
     if data.get("retry", "open") not in ("open", "all", "none"):
         raise _wrong(where, "retry is open, all or none")
@@ -228,4 +242,4 @@ def _list(value: object, where: str) -> list[Any]:
 
 
 def _wrong(where: str, what: str) -> NotAScenario:
-    return NotAScenario(f"{where}: this is no scenario: {what}.", hint="See the manual page on scenarios.")
+    return NotAScenario(f"{where}: this is no scenario: {what}.", hint="docs/how-to/rehearse.md has the format.")

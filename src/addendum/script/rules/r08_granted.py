@@ -13,6 +13,7 @@ A capability that is granted, or ask whoever grants the run.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 from addendum.script.report import Violation
 from addendum.script.rules.subject import Subject
@@ -25,13 +26,18 @@ def check(subject: Subject) -> Iterator[Violation]:
     """Yield each call of a capability that isn't granted; nothing without a grant."""
     if subject.granted is None:
         return
-    known = ", ".join(sorted(subject.granted)) or "none"
     for call in subject.bounds.calls_per_run:
         method = subject.scope.ctx_call(call)
         if method is not None and method.capability is not None and method.capability not in subject.granted:
-            yield subject.violation(
-                ID,
-                call.args[0],
-                f"The capability `{method.capability}` is not granted.",
-                f"Use a granted one ({known[:200]}), or have it granted.",
-            )
+            what = f"The capability `{method.capability}` is not granted."
+            yield subject.violation(ID, call.args[0], what, _instead(method.capability, subject.granted))
+
+
+def _instead(name: str, granted: frozenset[str]) -> str:
+    """Name the granted capability that was probably meant, else all of them as far as a sentence holds them."""
+    close = get_close_matches(name, granted, n=1, cutoff=0.75)
+    if close:
+        return f"Write `{close[0]}`, if that is meant, or have it granted."
+    names = sorted(granted)
+    some = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+    return f"Use a granted one ({some or 'there are none'}), or have it granted."
