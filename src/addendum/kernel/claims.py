@@ -70,7 +70,7 @@ class Claims:
     _parsed: dict[str, Identity] = field(default_factory=dict)
     _vacant: set[int] = field(default_factory=set)
     """What was found vacated: it stays so."""
-    _expected: dict[int, Identity | None] = field(default_factory=dict)
+    _expected: dict[tuple[int, bool], Identity | None] = field(default_factory=dict)
 
     # --- what is seen ------------------------------------------------------------------------------------------
 
@@ -145,13 +145,22 @@ class Claims:
                 continue
             for record, call in pairs:
                 others = [other for other in results if self.claimed[other.seq].place != call.place]
-                if others and record.identity == call.identity and self.fate(record) is Fate.CHANGED:
+                if others and record.identity == call.identity and self._rewritten(record, call):
                     found.append(Ambiguous("a", call, (record, *others)))
             found.extend(self._crossed(pairs))
         return found
 
+    def _rewritten(self, record: Record, call: Call) -> bool:
+        """Whether a call or a use on the way is written otherwise; a fan-out with other branches is the same one."""
+        return any(
+            self.sources.fate(record.revision, position) is Fate.CHANGED
+            and (now := self.sources.at(position)) is not None
+            and now.kind != "fanout"
+            for position in call.parts.positions
+        )
+
     def _crossed(self, pairs: list[tuple[Record, Call]]) -> list[Ambiguous]:
-        pairs = sorted(pairs, key=lambda pair: pair[0].order)
+        pairs = sorted(pairs, key=lambda pair: pair[0].attempt or pair[0].seq)
         made = [call.number for _, call in pairs]
         if made == sorted(made):
             return []
@@ -166,7 +175,7 @@ class Claims:
         for first in range(len(pairs)):
             for second in range(first + 1, min(len(pairs), first + CROSSED)):
                 (one, call), (two, other) = pairs[first], pairs[second]
-                if made[first] < made[second] or places[first] == places[second]:
+                if made[first] < made[second] or places[first] == places[second] or one.source != two.source:
                     continue
                 there = (self.parts(one.identity or one.origin), self.parts(two.identity or two.origin))
                 if in_turn(*there) and in_turn(call.parts, other.parts):
@@ -222,7 +231,11 @@ class Claims:
         """Whether a vacated record may belong to a call at another place."""
         if record.is_read:
             return True
-        if self.had(record, call.place) and self.fate(record) is Fate.SAME:
+        # One that was left without identity is judged by where it was made: nothing need be gone there.
+        fate = self.fate(record)
+        if record.identity is None:
+            fate = self.sources.fates(record.source, self.parts(record.origin).positions)
+        if self.had(record, call.place) and fate is Fate.SAME:
             return False
         return self._free(record, call)
 
@@ -230,7 +243,7 @@ class Claims:
         """Whether a record isn't expected at another place, where its call is still to come."""
         if self.relocation == "declared" or record.identity is None:
             return True
-        there = self._expectation(record, self.parts(record.identity))
+        there = self._expectation(record, self.parts(record.identity), True)
         return there is None or reaches(call.parts, there, numbers=False) or self._reached(there)
 
     def _nearest(self, records: list[Record], call: Call) -> list[Record]:
@@ -346,14 +359,15 @@ class Claims:
         identity = self.parts(record.identity or record.origin)
         if self.relocation == "declared":
             return declared(self.sources, self.moves, identity.place)
-        there = self._expectation(record, identity)
+        there = self._expectation(record, identity, False)
         # What was made already isn't still to come: another record, or another payload, stands there.
         return None if there is None or self._reached(there) else str(there)
 
-    def _expectation(self, record: Record, identity: Identity) -> Identity | None:
-        if record.seq not in self._expected:
-            self._expected[record.seq] = expected(self.sources, record.revision, identity)
-        return self._expected[record.seq]
+    def _expectation(self, record: Record, identity: Identity, fans: bool) -> Identity | None:
+        key = (record.seq, fans)
+        if key not in self._expected:
+            self._expected[key] = expected(self.sources, record.revision, identity, fans=fans)
+        return self._expected[key]
 
     def _reached(self, there: Identity) -> bool:
         return str(there) in self.made or any(

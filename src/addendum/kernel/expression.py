@@ -15,10 +15,11 @@ from addendum.kernel.sources import Fate, Sources
 from addendum.script.program import Position
 
 
-def expected(sources: Sources, revision: int, identity: Identity) -> Identity | None:
+def expected(sources: Sources, revision: int, identity: Identity, *, fans: bool = False) -> Identity | None:
     """Return the identity at which a record's call is expected in the candidate, None if that can't be told.
 
     `identity` is the record's, in the terms of the source of `revision`. The call's own may have more frames.
+    With `fans`, a fan-out whose branches are others now is the one that it was.
     """
     old = sources.program(revision)
     found: list[str] = []
@@ -31,6 +32,11 @@ def expected(sources: Sources, revision: int, identity: Identity) -> Identity | 
             found.append(renamed)
             continue
         before = old.positions.get(position)
+        now = sources.at(position)
+        if fans and before is not None and now is not None and before.kind == now.kind == "fanout":
+            if before.name == now.name:
+                found.append(position)
+                continue
         twin = None if before is None else _twin(sources, revision, before)
         if twin is None:
             return None

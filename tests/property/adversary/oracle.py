@@ -85,12 +85,19 @@ def paid_twice(facts: Facts, drops: frozenset[int]) -> list[str]:
     # A race's loser has its record, though it is handed over to nobody.
     unused = set(ended.body["orphans"]) if ended is not None else set()
     left = Counter(facts.meant(r) for r in facts.claimable(drops) if r.seq in unused or r.identity is None)
+    records = facts.after.records
+    # Equal neighbours that were shifted against each other, as in `served_wrong`.
+    shifted = {
+        records[seq].call
+        for seq, identity in facts.served.items()
+        if stayed(facts, seq) and facts.meant(records[seq]) != facts.asked(identity, records[seq])
+    }
     for sent in step.sent:
         own = facts.before.prefix.get(sent.identity)
         kind = facts.sent(sent)
         if own is not None and own.ok and own.seq not in drops and own.call == kind[1:] and own.seq not in facts.served:
             wrong.append(f"paid again: {sent.identity} has a record {own.seq}")
-        elif done and left[kind] and facts.after.policy["relocation"] != "strict":
+        elif done and left[kind] and kind[1:] not in shifted and facts.after.policy["relocation"] != "strict":
             wrong.append(f"paid again: {sent.identity} while a record of the same work was not used: {kind}")
     return wrong
 
