@@ -247,8 +247,14 @@ def rename_variable(script: Script) -> Iterator[Mutant]:
 
 
 def reformat(script: Script) -> Iterator[Mutant]:
-    """Print the whole script from its tree: other quotes, other line breaks, no comments."""
-    yield "", ast.unparse(script.tree) + "\n"
+    """Print the whole script from its tree: other quotes, other line breaks, no comments.
+
+    From 3.12 on, `unparse` nests equal quotes in f-strings, which isn't Python 3.11: then it preserves nothing.
+    """
+    strings = (node for node in ast.walk(script.tree) if isinstance(node, ast.FormattedValue))
+    nested = any(isinstance(part, ast.Constant | ast.JoinedStr) for node in strings for part in ast.walk(node.value))
+    if sys.version_info < (3, 12) or not nested:
+        yield "", ast.unparse(script.tree) + "\n"
 
 
 def add_comment(script: Script) -> Iterator[Mutant]:
