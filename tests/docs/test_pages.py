@@ -49,6 +49,8 @@ def test_page_does_what_it_shows(page: Path, tmp_path: Path) -> None:
             check=False,
         )
         assert "Traceback" not in done.stdout, done.stdout
+        if not step.expected:
+            assert done.returncode == 0, f"$ {command}\n{done.stdout}"  # nothing is shown that would tell of a failure
         gone = missing(step.expected, done.stdout)
         assert gone is None, f"$ {command}\n{done.stdout}\nexpected: {gone}"
     assert not list(home.iterdir()), "nothing is written to the home folder"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.sandboxes import need
 
 from addendum.errors import SandboxCrashed, SandboxMissing, UsageError
 from addendum.ports import Limits, Returned
-from addendum.sandbox.confine import bubblewrap
 from addendum.sandbox.embedded import EmbeddedSandbox
 from addendum.testing.driving import by_hand, drive
 
@@ -34,9 +34,9 @@ def test_confinement_can_be_required() -> None:
     sandbox.close()
 
 
-@pytest.mark.skipif(bubblewrap()[0] is None, reason=bubblewrap()[1] or "bubblewrap is there")
 def test_with_bubblewrap_the_worker_is_confined() -> None:
     """It says so, too."""
+    need("bwrap")
     sandbox = EmbeddedSandbox(require_confined=True)
     assert drive(sandbox, SCRIPT)[1] == Returned({"got": {}})
     assert sandbox.confined
