@@ -31,7 +31,6 @@ def advise(
     *,
     stop: str | None = None,
     unresolved: int = 0,
-    waits: int = 0,
     failures: int = 0,
     hint: str = "",
     name: str = "",

@@ -309,7 +309,6 @@ def show(store: Store, run: str) -> RunView:
             summary.status,
             stop=summary.stop,
             unresolved=summary.unresolved,
-            waits=summary.waits,
             failures=len(history.open_failures),
             hint=str(ended.get("hint", "")),
             name=found.header.name,
