@@ -152,7 +152,7 @@ def draw(
         # A call that is written otherwise and asks for the same: its record is kept in the terms of the new source.
         if records[seq].identity == identity and claims.fate(records[seq]) is not Fate.SAME:
             plan.bindings.append((seq, identity))
-    plan.verdict = judge(claims, shadow.frontier, shadow.end is not None, rule.allowances, dropped)
+    plan.verdict = judge(claims, shadow.end is not None, rule.allowances, dropped)
     for seq, place in plan.verdict.expected.items():
         record = records[seq]
         plan.moves.append(

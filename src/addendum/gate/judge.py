@@ -53,12 +53,11 @@ def static(claims: Claims, allowances: Allowances) -> list[Counterexample]:
 
 def judge(
     claims: Claims,
-    frontier: Sequence[Call],
     ended: bool,
     allowances: Allowances,
     dropped: Sequence[Record] = (),
 ) -> Verdict:
-    """Return the verdict after a shadow replay that stopped at `frontier`, or came to its end."""
+    """Return the verdict after a shadow replay that came to its end (`ended`), or stopped at new calls."""
     verdict = Verdict()
     lost: list[Record] = []
     for record in claims.records:
