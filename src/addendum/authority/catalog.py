@@ -166,5 +166,10 @@ def changes(before: Iterable[Mapping[str, Any]], after: Catalog, names: Iterable
     return found
 
 
+HOW: Final = frozenset({"timeout", "retries", "lookup"})
+"""Fields that say how the host waits for a capability and what it asks afterwards, not what it does: raising a timeout
+after a call had no answer in time changes no result."""
+
+
 def _unsaid(field: str, pair: list[Any]) -> bool:
-    return field in ("input", "output") and not all(pair)
+    return field in HOW or (field in ("input", "output") and not all(pair))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,14 @@ def test_a_digest_names_a_catalog_and_changes_are_told_by_field() -> None:
         "a": {"model": ["", "new"], "most": [1, 2], "price": [1, 2]},
         "b": {"gone": [False, True]},
     }
+
+
+def test_how_the_host_waits_is_no_change_of_what_a_capability_does() -> None:
+    """A longer timeout, other retries and a lookup stop no run; another version does."""
+    before = Capability(name="image.generate", effect="paid")
+    patient = replace(before, timeout=60.0, retries=5, lookup=True)
+
+    assert changes([before.to_json()], Catalog([patient]), ["image.generate"]) == {}
+    assert set(
+        changes([before.to_json()], Catalog([replace(patient, version="2")]), ["image.generate"])["image.generate"]
+    ) == {"version"}
