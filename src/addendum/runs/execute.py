@@ -15,7 +15,7 @@ from addendum.broker.dispatch import Dispatcher
 from addendum.broker.draft import Draft
 from addendum.broker.drive import Drive, Ending
 from addendum.broker.feed import Feed, main_strand
-from addendum.broker.reconcile import ask_providers, commit_answers
+from addendum.broker.reconcile import ask_providers, commit_answers, unresolved
 from addendum.broker.settle import Settler
 from addendum.canon import Digest, Json
 from addendum.errors import StoreError
@@ -24,6 +24,7 @@ from addendum.kernel.decide import Rule
 from addendum.kernel.loop import Loop
 from addendum.kernel.sources import Fate
 from addendum.ports import Session
+from addendum.records.history import History
 from addendum.records.stored import Entry
 from addendum.runs.context import Context
 from addendum.runs.locate import locate
@@ -136,6 +137,7 @@ class Attempt:
     def _end(self, drive: Drive, ending: Ending, number: int) -> StepResult:
         journal, settler = self.scene.journal, drive.settler
         claims = drive.loop.claims
+        ending = _unfinished(ending, journal.history)
         orphans = (
             [
                 record
@@ -242,6 +244,23 @@ def _anchors(drive: Drive, revision: int) -> list[Entry]:
         for seq, at in drive.loop.handed.items()
         if records[seq].identity == at and claims.fate(records[seq]) is not Fate.SAME
     ]
+
+
+def _unfinished(ending: Ending, history: History) -> Ending:
+    """A run isn't completed while something that it sent may have had its effect and nobody knows: a race's loser, say,
+    for which the script doesn't wait."""
+    lost = [attempt for attempt in unresolved(history) if attempt.effect in SIDE_EFFECTING]
+    if ending.status != "completed" or not lost:
+        return ending
+    first = lost[0]
+    return Ending(
+        "stopped",
+        "unresolved",
+        message=f"The script came to its end, but the call {first.identity} of {first.capability} was sent and has no "
+        "result: it may have had its effect.",
+        hint="Find out what became of it, then `addendum reconcile RUN` with the result, or declare it abandoned.",
+        where={"identity": first.identity, "capability": first.capability, "attempt": first.seq, "key": first.key},
+    )
 
 
 def _kinds(ending: Ending) -> list[str]:
