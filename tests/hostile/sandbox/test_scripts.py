@@ -87,7 +87,18 @@ ESCAPES = {
     "awaiting a loser": "c = ctx.run(None, 'orchestrate/a.b#0', 'a.b', {})\n    await c\n    await c",
     "compiling": "exec('while True: pass')",
 }
-ENDS = {"regular expression", "nested counts", "large power", "formatting", "joining", *STACK, *FLOODS, *ESCAPES}
+REFUSED = {"files", "system", "compiling"}
+"""What reaches for the host has to fail: a result would be what it reached."""
+ENDS = {
+    "regular expression",
+    "nested counts",
+    "large power",
+    "formatting",
+    "joining",
+    *STACK,
+    *FLOODS,
+    *ESCAPES,
+} - REFUSED
 """What may come to a result: an interpreter can answer it at once, or it costs nobody anything."""
 ALL = {**COMPUTING, **MEMORY, **STACK, **FLOODS, **ESCAPES}
 
