@@ -7,8 +7,8 @@ a script under plain CPython with a ctx that only counts.
 
 from __future__ import annotations
 
+import ast
 import asyncio
-import sys
 import warnings
 from collections import Counter
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 LIMIT = 4000
-MAX_LINES = 50_000
+MAX_TICKS = 20_000
 
 
 class TooMany(BaseException):
@@ -81,31 +81,37 @@ class CountingContext:
         pass
 
 
+class _Ticks(ast.NodeTransformer):
+    """Puts a call in front of each body of a loop or function, so that a run that never ends is ended."""
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        if isinstance(node, ast.For | ast.While | ast.FunctionDef | ast.AsyncFunctionDef):
+            tick = ast.Expr(ast.Call(ast.Name("_tick", ast.Load()), [], []))
+            first = isinstance(node.body[0], ast.Nonlocal)
+            node.body.insert(int(first), tick)
+        return node
+
+
 def count(source: str, args: Any, seed: int, failing: float = 0.0) -> Counter[str]:
     """Run a script and return how often each capability was called. Errors of the script end the run."""
-    space: dict[str, Any] = {"CapabilityError": CapabilityError}
-    exec(compile(source, "<script>", "exec"), space)
-    ctx = CountingContext(Random(seed), failing)
-    left = [MAX_LINES]
+    left = [MAX_TICKS]
 
-    def trace(frame: Any, event: str, _: Any) -> Any:
-        if frame.f_code.co_filename != "<script>":
-            return None
+    def tick() -> None:
         left[0] -= 1
         if left[0] < 0:
             raise TooMany
-        return trace
 
-    before = sys.gettrace()
+    space: dict[str, Any] = {"CapabilityError": CapabilityError, "_tick": tick}
+    tree = ast.fix_missing_locations(_Ticks().visit(ast.parse(source)))
+    exec(compile(tree, "<script>", "exec"), space)
+    ctx = CountingContext(Random(seed), failing)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a script that ends early leaves coroutines behind
-        sys.settrace(trace)
         try:
             asyncio.run(space["orchestrate"](ctx, args))
         except (Exception, TooMany):  # noqa: BLE001 - a script may raise anything
             pass
-        finally:
-            sys.settrace(before)
         space.clear()
     return ctx.calls
 

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from programs import count, generate
+from wild import wild
 
 from addendum.script.checker import check
 
@@ -46,3 +47,19 @@ def test_the_worst_case_is_exact_where_nothing_depends_on_data(seed: int) -> Non
     assert report.ok, [str(violation) for violation in report.errors]
     calls = count(program.source, _args(Random(seed)), seed)
     assert dict(report.facts.worst_case) == {name: calls[name] for name in report.facts.worst_case}, program.source
+
+
+@given(seed=SEEDS)
+def test_what_is_accepted_of_wild_programs_keeps_its_worst_case(seed: int) -> None:
+    """Aliases, closures, shared state and lists that grow: most have no bound, and the others keep theirs."""
+    source = wild(Random(seed))
+    report = check(source)
+    if {"R03", "R05"} & {violation.rule for violation in report.errors}:
+        return
+    for attempt in range(3):
+        random = Random(seed * 10 + attempt)
+        args = {**_args(random), "n": random.choice([-5, 0, 1, 2, 99]), "q": list(range(random.choice([0, 3, 40])))}
+        calls = count(source, args, seed + attempt, failing=0.2 if attempt else 0.0)
+        for capability, worst in report.facts.worst_case.items():
+            assert worst is not None
+            assert calls[capability] <= worst, (capability, source)

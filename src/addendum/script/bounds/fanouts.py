@@ -123,12 +123,24 @@ def _one_of(
     for coro, run, place in branches:
         one = state.copy()
         one.cost = {}
+        mark = len(machine.ends)
         value = run(one)  # type: ignore[operator]
-        costs[coro] = one.cost
+        costs[coro] = _with_failures(machine, mark, one, state)
         one.vars[place] = join(plain(value), one.vars.get(place, BOTTOM))
         ends.append(one)
     for one in ends:
         state.absorb(one)
+
+
+def _with_failures(machine: Machine, mark: int, one: State, state: State) -> Cost:
+    """What a branch costs, also if it ends by an error; what it changed before the error stays changed."""
+    cost = one.cost
+    for end in machine.ends[mark:]:
+        cost = peak(cost, end.cost)
+        end.cost = {}
+        state.absorb(end)
+    del machine.ends[mark:]
+    return cost
 
 
 def _branches(machine: Machine, node: ast.Call, st: State, width: Count, body: object) -> None:
@@ -258,10 +270,11 @@ def _pipeline(machine: Machine, node: ast.Call, params: tuple[tuple[str, V], ...
     def body(state: State) -> None:
         one = state.copy()
         one.cost = {}
+        mark = len(machine.ends)
         value = item
         for stage in stages:
             value = apply(machine, node, stage, Args([value, item, index]), one, awaited=True)
-        costs[0] = one.cost
+        costs[0] = _with_failures(machine, mark, one, state)
         one.vars[place] = join(plain(value), one.vars.get(place, BOTTOM))
         state.absorb(one)
 
@@ -301,8 +314,10 @@ def _dag(machine: Machine, node: ast.Call, source: V, errors: bool, st: State) -
                     else Args(star=mix(results.values(), one))
                 )
                 one.cost = {}
+                mark = len(machine.ends)
                 value = apply(machine, node, _function(entry, one), args, one, awaited=True)
-                costs[name] = one.cost
+                costs[name] = _with_failures(machine, mark, one, state)
+                one.dead = False
                 done[name] = join(plain(value), TOP) if errors else plain(value)
                 results[name] = join(done[name], results.get(name, BOTTOM))
             waiting = [entry for entry in waiting if entry[0] not in done]

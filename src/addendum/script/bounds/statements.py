@@ -391,11 +391,12 @@ def while_loop(machine: Machine, node: ast.While, st: State) -> None:
     close_loop(machine, node, st, bound, back, "loop", INF)
     # The test that fails is evaluated once more.
     machine.settle(node.test, st)
+    endless = st.copy() if bound == INF else None
     if decide(machine, node.test, st) is True:
-        if bound == INF:
-            finish(machine, st)
         st.dead = True
     refine(machine, node.test, False, st)
+    if st.dead and endless is not None:
+        finish(machine, endless)  # it never ends by itself, but what it cost until then was spent
     if node.orelse and not st.dead:
         machine.block(node.orelse, st)
     for state in breaks:
