@@ -219,7 +219,7 @@ def open_bench(settings: Settings, repository: Path, runner: str) -> Bench:
 
 def rehearsal_context(folder: Path, provider: demo.DemoProvider) -> Context:
     """Put the production parts together around a scenario's provider."""
-    settings = Settings(store=str(folder / "store.db"), backoff=0.0)
+    settings = Settings(store=str(folder / "store.db"), backoff=0.0, operator="rehearsal")
     return open_context(settings, provider=provider, catalog=demo.CATALOG)
 
 
