@@ -1,4 +1,4 @@
-"""Wild programs: aliases, closures, shared state, lists that grow and shrink. Most have no bound; none may be thought to.
+"""Wild programs: aliases, closures, shared state, lists that grow and shrink. Most have no bound.
 
 Nothing here is written to be bounded. What the checker accepts nevertheless has to keep its worst case on every run.
 """
