@@ -30,7 +30,7 @@ class Limits:
     max_int_digits: int = 20
     max_payload_bytes: int = 64 * 1024
     max_bound: int = 1_000_000
-    max_steps: int = 30_000
+    max_steps: int = 24_000
 
 
 DEFAULT_LIMITS: Final = Limits()

@@ -44,7 +44,7 @@ class Bounds:
     misused: tuple[ast.Call, ...] = ()
 
 
-def analyse(scope: Scope, max_steps: int = 30_000, max_bound: int = 1_000_000) -> Bounds:
+def analyse(scope: Scope, max_steps: int = 24_000, max_bound: int = 1_000_000) -> Bounds:
     """Bound every loop, fan-out and call that the script's entry can reach. Pure; raises nothing."""
     machine = Machine(scope, max_steps, max_bound)
     st = State({}, {}, {})

@@ -12,7 +12,7 @@ import ast
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from addendum.script.bounds.state import State
+from addendum.script.bounds.state import State, visit
 from addendum.script.bounds.values import (
     BOTTOM,
     INF,
@@ -115,6 +115,7 @@ class Machine:
         self._inert: dict[ast.AST, bool] = {}
         self._raising: set[ast.AST] | None = None
         self._suspects: list[tuple[Names, ast.AST]] | None = None
+        self.main = scope.orchestrate.node.body if scope.orchestrate is not None else None
         self.busy = self._busy()
         self._reads: dict[ast.AST, dict[tuple[Names, str], None]] = {}
         self._next = 1
@@ -434,6 +435,8 @@ class Machine:
                 self.handlers[-1].absorb(st)
             if st.dead:
                 return
+            if statements is self.main and len(st.heap) > SWEPT_FROM:
+                sweep(st)
 
     def settle(self, node: ast.expr, st: State) -> None:
         """Evaluate an expression for its effects only."""
@@ -464,6 +467,33 @@ def _within(frame: Names | None, outer: Names) -> bool:
             return True
         frame = frame.parent
     return False
+
+
+SWEPT_FROM: Final = 120
+"""How many objects may be on the heap before it is swept."""
+
+
+def sweep(st: State) -> None:
+    """Forget the objects that no variable leads to. Only between two statements of the entry function."""
+    live: set[int] = set()
+    todo: list[int] = []
+
+    def seen(ref: int) -> None:
+        if ref not in live:
+            live.add(ref)
+            todo.append(ref)
+
+    for value in st.vars.values():
+        if value.refs or value.seq or value.coros or value.funcs:
+            visit(value, seen)
+    while todo:
+        obj = st.heap[todo.pop()]
+        visit(obj.elem, seen)
+        visit(obj.key, seen)
+        for _, value in obj.fields or ():
+            visit(value, seen)
+    if len(live) < len(st.heap):
+        st.heap = {ref: obj for ref, obj in st.heap.items() if ref in live}
 
 
 def elements(value: V, st: State) -> V:
