@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,7 +30,10 @@ def stoppable(say: Callable[[str], None], restore: Callable[[], None] = lambda: 
             os.kill(os.getpid(), number)
             return
         event.set()
-        say(FIRST)
+        try:
+            say(FIRST)
+        except RuntimeError:  # the signal came in the middle of a line to the same stream
+            os.write(sys.stderr.fileno(), f"\n{FIRST}\n".encode())
 
     if threading.current_thread() is not threading.main_thread():
         yield event
