@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 from addendum.authority.saturation import Saturation
@@ -135,12 +136,12 @@ class Catalog(Mapping[str, Capability]):
     def __len__(self) -> int:
         return len(self._by_name)
 
-    @property
+    @cached_property
     def data(self) -> bytes:
         """Everything in it as canonical JSON, but for free text."""
         return canonical([self[name].to_json() for name in sorted(self)])
 
-    @property
+    @cached_property
     def digest(self) -> Digest:
         """The SHA-256 of everything in it: it names the catalog."""
         return sha256(self.data)
