@@ -33,7 +33,6 @@ from addendum.script.scope import SHOWN, Function, Names, Scope
 MAX_DEPTH: Final = 26
 """How many calls may be inlined into each other."""
 
-
 MUTATORS: Final = frozenset(
     {"append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "popitem", "add", "discard"}
     | {"sort", "reverse"}
@@ -93,7 +92,6 @@ class Machine:
         self.loops: dict[ast.AST, Count] = {}
         self.fanouts: dict[ast.AST, Count] = {}
         self.problems: dict[tuple[str, ast.AST], Problem] = {}
-        self.changed_outside: dict[ast.AST, str] = {}
         self.steps_of: dict[int, Count] = {}
         self.index_lows: dict[int, Count] = {}
         self.active: list[int] = []
@@ -108,7 +106,6 @@ class Machine:
         self.missing: set[tuple[int, str]] = set()
         self._coros: dict[tuple[Any, ...], Coro] = {}
         self._closures: dict[tuple[Any, ...], Closure] = {}
-        self._constants: dict[ast.AST, V] = {}
         self._captured: set[tuple[Names, str]] | None = None
         self._keepers: set[Names] | None = None
         self._mutates: dict[ast.AST, bool] = {}
@@ -119,8 +116,6 @@ class Machine:
         self.busy = self._busy()
         self._reads: dict[ast.AST, dict[tuple[Names, str], None]] = {}
         self._next = 1
-
-    # ---- identities
 
     def fresh(self) -> int:
         """A new number, for a heap object or a loop round."""
@@ -165,8 +160,6 @@ class Machine:
         ident = self.fresh()
         st.heap[ident] = obj
         return V(refs=frozenset((ident,)))
-
-    # ---- variables
 
     def place(self, name: ast.Name) -> tuple[int, str] | None:
         """The key of the variable that a name means in the current activation; None for a builtin."""
@@ -225,8 +218,6 @@ class Machine:
                     self._captured.add((home, node.id))
         home = self.homes.get(name)
         return home is not None and (home, name.id) in self._captured
-
-    # ---- what the source says about functions
 
     def _busy(self) -> set[ast.AST]:
         """The expressions with an effect in them, up to their statement; evaluating any other changes nothing."""
@@ -389,8 +380,6 @@ class Machine:
         bound = self.scope.bindings(name)
         return bound is not None and bound == [None] and name.id in self.scope.module.bindings
 
-    # ---- facts
-
     def note(self, table: dict[ast.AST, Count], node: ast.AST, count: Count) -> None:
         """Record a bound, unless the state is only a trial; the largest one counts."""
         if not self.quiet and count >= table.get(node, 0):
@@ -412,8 +401,6 @@ class Machine:
         self.used(value)
         if any(st.heap[ref].kind == "set" for ref in value.refs):
             self.set_walks[node] = None
-
-    # ---- statements
 
     def tick(self, node: ast.AST) -> None:
         self.steps -= 1

@@ -137,7 +137,6 @@ class Obj(NamedTuple):
 BOTTOM: Final = V()
 NONE: Final = V(misc=True)
 TOP: Final = V(top=True)
-EMPTY: Final[frozenset[Any]] = frozenset()
 ANY_INT: Final = V(num=Num())
 
 
