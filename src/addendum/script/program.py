@@ -7,6 +7,7 @@ import hashlib
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal
 
 from addendum.errors import UsageError
@@ -70,8 +71,9 @@ class Program:
     line_map: tuple[int, ...]
 
 
+@lru_cache(maxsize=32)
 def compile_program(text: str) -> Program:
-    """Return the program of a source text that the checker passed.
+    """Return the program of a source text that the checker passed; the last few are kept, as a run comes back to them.
 
     Raises `UsageError` for a text that isn't Python 3.11.
     """
