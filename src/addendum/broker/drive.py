@@ -16,7 +16,7 @@ from addendum.broker.journal import stow
 from addendum.broker.reconcile import commit_answers
 from addendum.broker.settle import Settler
 from addendum.canon import Digest, Json
-from addendum.errors import LimitExceeded, NotJson, SandboxError, StoreError
+from addendum.errors import LimitExceeded, NotJson, SandboxError, SandboxMissing, StoreError
 from addendum.kernel import binding
 from addendum.kernel.loop import (
     Astray,
@@ -73,6 +73,8 @@ class Drive:
     stop_requested: threading.Event
     loop: Loop = field(init=False)
     rebound: int = 0
+    missing: SandboxMissing | None = None
+    """The sandbox isn't here: whoever asked for the run is told so, and nothing of it was done."""
     _session: Session | None = None
     _feed: Feed | None = None
     _started: float = 0.0
@@ -92,6 +94,7 @@ class Drive:
         except LimitExceeded as error:
             ended = Ending("failed", None, error.code, error.message, error.hint)
         except SandboxError as error:
+            self.missing = error if isinstance(error, SandboxMissing) else None
             ended = Ending("stopped", "sandbox", None, error.message, error.hint)
         finally:
             # Whatever ends it, an error of our own too: calls in flight are paid for.

@@ -45,7 +45,7 @@ class Attempt:
     stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> StepResult:
-        """Drive the run, and write how it ended."""
+        """Drive the run, and write how it ended. Raises `SandboxMissing` when its backend isn't here."""
         journal = self.scene.journal
         dispatcher = self.context.dispatcher(self.context.provider, self.context.loop)
         try:
@@ -57,7 +57,10 @@ class Attempt:
             drive = self._drive(number, dispatcher)
             ending = drive.run()
             locate(self.scene.program, ending.where)
-            return self._end(drive, ending, number)
+            result = self._end(drive, ending, number)
+            if drive.missing is not None:
+                raise drive.missing
+            return result
         finally:
             dispatcher.close()
 
