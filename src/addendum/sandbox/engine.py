@@ -101,8 +101,8 @@ class Engine:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise SandboxMissing(f"{self.name} doesn't answer: {error}.", hint=ANSWER[self.name]) from None
         if ran.returncode:
-            said = ran.stderr.decode("utf-8", "replace").strip()[:300]
-            raise SandboxMissing(f"`{self.name} {arguments[0]}` failed: {said.rstrip(".?! ")}.", hint=ANSWER[self.name])
+            said = ran.stderr.decode("utf-8", "replace").strip()[:300].rstrip(".?! ")
+            raise SandboxMissing(f"`{self.name} {arguments[0]}` failed: {said}.", hint=ANSWER[self.name])
         return ran.stdout
 
     def image(self, reference: str) -> dict[str, Any] | None:
