@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from addendum.authority.catalog import MAX_PAYLOAD, MAX_RESULT, Catalog
 from addendum.authority.grant import Grant
 from addendum.broker.dispatch import Dispatcher
+from addendum.broker.schema import Schemas
 from addendum.broker.settle import BACKOFF
 from addendum.canon import Json
 from addendum.ports import Clock, Limits, Provider, Sandbox, Store
@@ -39,4 +40,6 @@ class Context:
     max_payload: int = MAX_PAYLOAD
     max_result: int = MAX_RESULT
     operator: str = "operator"
+    schemas: Schemas = field(default_factory=Schemas)
+    """The capabilities' schemas, compiled once for all runs."""
     dispatcher: Callable[[Provider, asyncio.AbstractEventLoop | None], Dispatcher] = Dispatcher

@@ -119,6 +119,7 @@ class Attempt:
             notice=self.notice,
             draft=Draft(journal.run, revision, number, fingerprint, context.clock, grant.principal),
             backoff=context.backoff,
+            schemas=context.schemas,
         )
         drive = Drive(
             settler=settler,
