@@ -159,6 +159,7 @@ class EmbeddedSession:
     ) -> None:
         self._sandbox = sandbox  # its keeper's thread has to live for as long as the worker
         self._session: MontySession | None = session
+        self._pid = session.worker_pid  # Monty doesn't say it while the worker computes
         self._script = script
         self._args = args
         self._limits = limits
@@ -190,7 +191,7 @@ class EmbeddedSession:
     @property
     def pid(self) -> int | None:
         """The process to look at, for checks from outside; None when the session is over."""
-        return None if self._session is None else self._session.worker_pid
+        return None if self._session is None else self._pid
 
     def close(self) -> None:
         """Give the worker back; a script that waits in it never runs again."""
