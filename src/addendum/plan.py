@@ -234,7 +234,7 @@ def _unreached(plan: Plan, attempts: Sequence[Attempt] | Any, frontier: Sequence
         return
     reached = {(call.identity, *call.call) for call in frontier}
     for attempt in attempts:
-        if attempt.waits or attempt.effect in ("read", "idempotent"):
+        if attempt.waits or not attempt.side_effecting:
             continue
         if (attempt.identity, attempt.capability, attempt.digest) in reached:
             continue

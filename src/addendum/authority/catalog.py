@@ -10,10 +10,7 @@ from typing import Any, Final
 from addendum.authority.saturation import Saturation
 from addendum.canon import Digest, Json, canonical, sha256
 from addendum.errors import ConfigError
-from addendum.records.entries import Effect
-
-SIDE_EFFECTING: Final = frozenset({"paid", "side_effect", "irreversible"})
-"""Every effect class but `read` and `idempotent` (DESIGN section 4)."""
+from addendum.records.entries import SIDE_EFFECTING, Effect
 
 MAX_PAYLOAD: Final = 1024 * 1024
 MAX_RESULT: Final = 4 * 1024 * 1024

@@ -121,7 +121,7 @@ class Rule:
                 return Wait(call, attempt)
         equal = [a for a in self.attempts.values() if not a.waits and (a.capability, a.digest) == call.call]
         for attempt in [*(a for a in here if not a.waits), *equal]:
-            if attempt.effect not in ("read", "idempotent"):
+            if attempt.side_effecting:
                 return unresolved(call, attempt)
         return next((a for a in here if not a.waits), None)
 

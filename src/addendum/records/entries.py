@@ -41,6 +41,9 @@ Status: TypeAlias = Literal["completed", "failed", "stopped", "paused", "waiting
 INLINE: Final = 4096
 """Values up to this many bytes of JSON stand in the entry itself; larger ones are a blob, by reference."""
 
+SIDE_EFFECTING: Final = frozenset({"paid", "side_effect", "irreversible"})
+"""Every effect class but `read` and `idempotent` (DESIGN section 4)."""
+
 READS: Final = ("ctx.now", "ctx.random", "ctx.uuid", "ctx.sleep", "ctx.race")
 """Capabilities of the context itself: recorded reads, and the winner of a race. They cost nothing."""
 
@@ -123,6 +126,11 @@ class Attempt:
     """Whose accounts it is held in as well."""
     approval: int = 0
     """The seq of the question that a person said yes to, 0 if none was asked."""
+
+    @property
+    def side_effecting(self) -> bool:
+        """Whether sending it again may do something twice."""
+        return self.effect in SIDE_EFFECTING
 
     def body(self) -> dict[str, Json]:
         """Return the entry's body."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from addendum import canon
-from addendum.authority.catalog import SIDE_EFFECTING
 from addendum.authority.grant import from_json
 from addendum.broker.desk import open_desk
 from addendum.broker.dispatch import Dispatcher
@@ -219,11 +218,7 @@ class Attempt:
             "where": ending.where,
             "orphans": [record.identity or record.origin for record in orphans],
             "unsaved": drive.settler.commits.unsaved,
-            "unresolved": [
-                attempt.identity
-                for attempt in history.attempts.values()
-                if not attempt.waits and attempt.effect in SIDE_EFFECTING
-            ],
+            "unresolved": [attempt.identity for attempt in unresolved(history) if attempt.side_effecting],
         }
         return found
 
@@ -253,7 +248,7 @@ def _anchors(drive: Drive, revision: int) -> list[Entry]:
 def _unfinished(ending: Ending, history: History) -> Ending:
     """A run isn't completed while something that it sent may have had its effect and nobody knows: a race's loser, say,
     for which the script doesn't wait."""
-    lost = [attempt for attempt in unresolved(history) if attempt.effect in SIDE_EFFECTING]
+    lost = [attempt for attempt in unresolved(history) if attempt.side_effecting]
     if ending.status != "completed" or not lost:
         return ending
     first = lost[0]

@@ -112,7 +112,7 @@ class Reading:
     def _open(self, attempt: Attempt) -> AttemptState:
         if self.live:
             return "in_flight"
-        return "interrupted" if attempt.effect in ("read", "idempotent") else "unresolved"
+        return "unresolved" if attempt.side_effecting else "interrupted"
 
     def _close(self, seq: int, state: AttemptState, body: Body) -> None:
         if seq in self.tried:
