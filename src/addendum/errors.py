@@ -181,15 +181,25 @@ class CapabilityError(Exception):
 
     Raise it from a handler for a failure that is certain. `code` is one of `FAILURE_CODES`; a `retryable`
     failure is tried again by the host with back-off before a script sees it. `cost_usd` is what the provider
-    charged for the failed call, in US dollars as text or int (default: nothing).
+    charged for the failed call, in US dollars as text or int (default: nothing). `retry_after` is the least pause
+    before a next try, in seconds, when the provider named one (RFC 9110, Retry-After); an hour is the most that counts.
     """
 
-    def __init__(self, code: str, message: str = "", retryable: bool = False, *, cost_usd: str | int = 0) -> None:
+    def __init__(
+        self,
+        code: str,
+        message: str = "",
+        retryable: bool = False,
+        *,
+        cost_usd: str | int = 0,
+        retry_after: float | None = None,
+    ) -> None:
         super().__init__(f"{code}: {message}")
         self.code = code
         self.message = message
         self.retryable = retryable
         self.cost_usd = cost_usd
+        self.retry_after = retry_after
 
 
 class UnknownOutcome(Exception):

@@ -58,14 +58,13 @@ def reply(answered: object) -> tuple[Reply, bytes, str]:
 def failure(error: CapabilityError) -> CapabilityError:
     """Return a failure whose parts are what they are declared to be."""
     said = getattr(error, "message", "")
-    found = CapabilityError(
+    return CapabilityError(
         text(getattr(error, "code", "provider_error"), 200),
         text(said),
         retryable=getattr(error, "retryable", False) is True,
         cost_usd=_money(getattr(error, "cost_usd", 0)),
+        retry_after=_pause(getattr(error, "retry_after", None)),
     )
-    found.retry_after = _pause(getattr(error, "retry_after", None))  # type: ignore[attr-defined]
-    return found
 
 
 def broken(error: BaseException) -> CapabilityError:

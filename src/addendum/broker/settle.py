@@ -396,7 +396,7 @@ class Settler:
         self.accounts.settle(flight.hold)
         if self.stopping:
             return  # not a record: the next attempt at the run tries it anew
-        pause = max(self.backoff * 2 ** (flight.tries - 1), float(getattr(error, "retry_after", 0.0) or 0.0))
+        pause = max(self.backoff * 2 ** (flight.tries - 1), error.retry_after or 0.0)
         self.flights.at(self.clock.monotonic() + pause, flight.call, flight)
         self.notice(
             {

@@ -346,9 +346,7 @@ def test_a_retryable_failure_with_a_strange_pause_is_retried_all_the_same(
 
     def behave(request: Request, n: int) -> Any:
         if n == 1:
-            error = CapabilityError("rate_limited", "later", retryable=True)
-            error.retry_after = pause  # type: ignore[attr-defined]
-            raise error
+            raise CapabilityError("rate_limited", "later", retryable=True, retry_after=pause)
 
     result = start(context(store, Work(behave), sandbox), ONE, {}, run="r")
     assert (result.status, result.dispatched) == ("completed", 2)
@@ -362,9 +360,7 @@ def test_a_pause_that_a_provider_asks_for_is_kept(store: MemoryStore, sandbox: S
     def behave(request: Request, n: int) -> Any:
         times.append(clock.now())
         if n == 1:
-            error = CapabilityError("rate_limited", "later", retryable=True)
-            error.retry_after = 20.0  # type: ignore[attr-defined]
-            raise error
+            raise CapabilityError("rate_limited", "later", retryable=True, retry_after=20.0)
 
     heard = rig.Heard()
     result = start(context(store, Work(behave), sandbox, clock=clock, observer=heard), ONE, {}, run="r")

@@ -83,9 +83,15 @@ def test_a_cost_that_is_no_amount_is_no_report(cost: Any, kept: int | None) -> N
 )
 def test_a_pause_is_a_time_of_bounded_length(pause: Any, kept: float) -> None:
     """A provider can't send the run to sleep for ever."""
+    assert fit.failure(CapabilityError("rate_limited", retryable=True, retry_after=pause)).retry_after == kept
+
+
+def test_a_failure_that_names_no_pause_has_none() -> None:
+    """The host's own back-off is all there is then; an error made without the keyword counts as one without it."""
+    assert CapabilityError("rate_limited").retry_after is None
     error = CapabilityError("rate_limited", retryable=True)
-    error.retry_after = pause  # type: ignore[attr-defined]
-    assert fit.failure(error).retry_after == kept  # type: ignore[attr-defined]
+    del error.retry_after
+    assert fit.failure(error).retry_after == 0.0
 
 
 def test_only_true_is_retryable() -> None:
