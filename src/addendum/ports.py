@@ -369,6 +369,110 @@ class Provider(Protocol):
         """Return what became of an earlier dispatch, None if the provider can't say. Never has an effect."""
 
 
+# --- models -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a prompt."""
+
+    role: Literal["system", "user", "assistant"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An image that a model is shown: its bytes, and their media type, as in `image/png`."""
+
+    data: bytes
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelChoice:
+    """Which model, where, and within what. `model` is `provider:model`; `url` an address that speaks its protocol, ""
+    for the provider's own; `secret` a handle, "" for none. `timeout` in seconds; `price` is the most of a call in
+    nano-dollars where no price list has the model; `max_input` the most characters that a prompt has."""
+
+    model: str
+    url: str = ""
+    secret: str = ""
+    max_tokens: int = 4096
+    timeout: float = 120.0
+    price: int | None = None
+    max_input: int = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """What a model is asked. `schema` is the JSON Schema of the answer, {} for plain text. `max_tokens` bounds the
+    answer, `timeout` is in seconds. `images` are shown with the last message. `key` is an idempotency key, sent where
+    it isn't empty."""
+
+    messages: tuple[Message, ...]
+    schema: Mapping[str, Json] = field(default_factory=dict)
+    max_tokens: int = 4096
+    timeout: float = 120.0
+    images: tuple[Picture, ...] = ()
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a model answered: a value that its schema describes, or a text. `usage` is what it cost and used, `model`
+    who answered."""
+
+    value: Json
+    usage: Usage
+    model: str
+
+
+class Model(Protocol):
+    """A language model. `most` is the most nano-dollars that one `write` may cost, which is what is reserved for it;
+    `most_tokens` the most tokens that it may use, None when nobody can say."""
+
+    name: str
+    most: int
+    most_tokens: int | None
+
+    async def write(self, prompt: Prompt) -> Written:
+        """Ask it once. Raises `CapabilityError` and `UnknownOutcome` as a provider does."""
+
+    async def close(self) -> None:
+        """Let go of connections."""
+
+
+# --- what services work with --------------------------------------------------------------------------------------
+
+
+class Secret(Protocol):
+    """A secret by its handle. Its text is revealed where it is sent, and kept nowhere else (DESIGN section 11)."""
+
+    @property
+    def handle(self) -> str:
+        """The name that the configuration has for it."""
+
+    def reveal(self) -> str:
+        """Return the text. Raises `ConfigError` when it can't be read."""
+
+
+class Artifacts(Protocol):
+    """Files that results refer to, by the SHA-256 of their bytes: `sha256:` and 64 hexadecimal digits.
+
+    Safe to use from several threads and processes. Every failure of the disk leaves as `StoreUnavailable`.
+    """
+
+    def ready(self, room: int) -> None:
+        """Check that `room` bytes could be kept now: asked before something is paid for that has to be kept."""
+
+    def put(self, data: bytes, media_type: str) -> dict[str, Json]:
+        """Keep bytes, durable on return, and return the reference that a result has: `artifact`, `media_type` and
+        `bytes` (their number). The same bytes twice are one file."""
+
+    def get(self, reference: str) -> bytes:
+        """Return the bytes. Raises `NotFound`, and `StoreCorrupt` when they have another digest."""
+
+
 # --- clock, observer --------------------------------------------------------------------------------------------
 
 
