@@ -6,6 +6,7 @@
 | `ManualClock` | `Clock`, which moves when it is told to |
 | `ScriptedProvider` | `Provider`, which answers as it is told |
 | `DemoProvider`, with `DEMO_CATALOG` | `Provider` of the demo capabilities |
+| `openai_server.OpenAIServer` | none: a local server that speaks the OpenAI HTTP API |
 """
 
 from __future__ import annotations
