@@ -98,41 +98,11 @@ def _authority(provider: str | None, grant: str | None) -> tuple[Catalog, Grant]
 
 
 def _check(path: str, catalog: Catalog, grant: Grant) -> Found:
-    from addendum.runs.admit import admit
+    from addendum.runs.admit import admit, violations
 
     source = inputs.script(path)
     admission = admit(source, catalog, grant)
-    violations: list[dict[str, Any]] = [violation.to_json() for violation in admission.report.violations]
-    violations += [_excess(admission, excess) for excess in admission.excesses]
-    violations += [_objection(objection) for objection in admission.objections]
-    return "<stdin>" if path == "-" else path, source, admission, violations
-
-
-def _excess(admission: Admission, excess: Any) -> dict[str, Any]:
-    """Return a limit that the worst case is above as a violation of R09, at the first call that counts against it."""
-    sites = [s for s in admission.report.facts.callsites if excess.limit.capability in (None, s.capability)]
-    return {
-        "rule": "R09",
-        "line": sites[0].line if sites else 1,
-        "column": sites[0].column if sites else 1,
-        "message": str(excess),
-        "fix": admission.hint,
-        "severity": "error",
-        "expression": "",
-    }
-
-
-def _objection(objection: Any) -> dict[str, Any]:
-    """Return what speaks against the grant itself, whatever the script, as a violation of the envelope."""
-    return {
-        "rule": "R08",
-        "line": 1,
-        "column": 1,
-        "message": objection.message,
-        "fix": objection.hint,
-        "severity": "error",
-        "expression": "",
-    }
+    return "<stdin>" if path == "-" else path, source, admission, list(violations(admission))
 
 
 def _print(output: Output, shape: str, found: list[Found], catalog: Catalog, facts: bool, *, lines: bool) -> None:

@@ -10,7 +10,7 @@ import typer
 from addendum.cli import inputs, opening, options
 from addendum.cli.finish import driven, finish
 from addendum.cli.output import Output
-from addendum.errors import UsageError
+from addendum.runs import names
 
 
 def run(
@@ -39,7 +39,7 @@ def run(
     from addendum.runs.start import start
 
     output = Output(json, store=store, sandbox=sandbox, provider=provider)
-    _identifier(identifier)
+    names.check(identifier)
     source = inputs.script(script)
     given = inputs.args(args, {})
     chosen = inputs.policies(policy, relocation)
@@ -86,8 +86,3 @@ def resume(
                     context, name, None, args=given, policy=chosen, allowances=allowed, how="resume", stop=stop
                 )
         return finish(output, context, result)
-
-
-def _identifier(given: str) -> None:
-    if given == opening.LAST or given.startswith("-") or any(character.isspace() for character in given):
-        raise UsageError(f"A run can't be named {given!r}.", hint="Leave --id out, or use letters, digits and dashes.")

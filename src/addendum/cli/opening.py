@@ -7,14 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from addendum.errors import NotFound, UsageError
+from addendum.errors import NotFound
+from addendum.runs.names import resolve
 
 if TYPE_CHECKING:
     from addendum.config import Settings
     from addendum.ports import Store
     from addendum.runs.context import Context
 
-LAST = "last"
+__all__ = ["context", "exists", "resolve", "settings", "store"]
 
 
 def settings(**overrides: str | None) -> Settings:
@@ -63,23 +64,3 @@ def store(chosen: Settings) -> Iterator[Store]:
 def exists(chosen: Settings) -> bool:
     """Whether the store is there; one that is no file always is."""
     return "://" in chosen.store or chosen.store == "memory:" or Path(chosen.store).exists()
-
-
-def resolve(opened: Store, given: str) -> str:
-    """Return the run that was meant: by name, an unambiguous beginning, or `last`. Raises `NotFound`, `UsageError`."""
-    runs = [header.run for header in opened.runs()]
-    if given in runs:
-        return given
-    if not runs:
-        raise NotFound("There is no run in this store.", hint="Start one with `addendum run SCRIPT`.", run=given)
-    if given == LAST:
-        return runs[-1]
-    found = [run for run in runs if given and run.startswith(given)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        shown = ", ".join(found[-3:])
-        raise UsageError(
-            f"{given!r} is the beginning of {len(found)} runs ({shown}).", hint="Write more of it.", runs=found[-20:]
-        )
-    raise NotFound(f"There is no run {given!r} in this store.", hint="`addendum runs` lists them.", run=given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -187,34 +187,16 @@ def _apply(
 
 def draw(context: Context, candidate: planfile.PlanFile, run: str = "") -> tuple[Drawn, StepResult]:
     """Return the plan for a candidate, and what `addendum plan` says of it. Raises `NotFound`."""
-    from addendum.runs import query
-    from addendum.runs.revise import UNCHANGED, planned
-    from addendum.runs.revise import plan as shadowed
+    from addendum.runs.revise import UNCHANGED, foresee
 
-    name = run or candidate.run
-    drawn = shadowed(
+    return foresee(
         context,
-        name,
+        run or candidate.run,
         candidate.source,
         args=candidate.args if candidate.has_args else UNCHANGED,
         policy=candidate.policy,
         allowances=candidate.allowances,
     )
-    reading = query.read(context.store, name)
-    result = planned(name, drawn, reading.history.committed)
-    result.total_cost, result.revision = reading.cost, reading.history.revision
-    if drawn.plan is not None:
-        result.details["worst_case"] = worst_case(drawn.admission.report.facts.worst_case, context)
-    return drawn, result
-
-
-def worst_case(calls: Any, context: Context) -> dict[str, Any]:
-    """Return the worst case of a script as JSON: calls per capability, and their price (null: unbounded)."""
-    from addendum.authority.envelope import cost
-    from addendum.authority.money import usd
-
-    most = cost(calls, context.catalog)
-    return {"calls": dict(calls), "cost_usd": None if most is None else usd(most)}
 
 
 def _planned_before(found: planfile.PlanFile, given: planfile.PlanFile, run: str) -> planfile.PlanFile:

@@ -113,3 +113,21 @@ def within(
     if not found:
         return admission, worst
     return Admission(admission.report, found, None, (), smallest(accounts.grant, found)), worst
+
+
+def violations(admission: Admission) -> Iterator[dict[str, Any]]:
+    """Yield everything that speaks against a source, as violations: the rules' own, limits that its worst case is above
+    as R09 (at the first call that counts against the limit), what speaks against the grant itself as R08."""
+    for violation in admission.report.violations:
+        yield violation.to_json()
+    for excess in admission.excesses:
+        sites = [s for s in admission.report.facts.callsites if excess.limit.capability in (None, s.capability)]
+        line, column = (sites[0].line, sites[0].column) if sites else (1, 1)
+        yield _of_the_envelope("R09", str(excess), admission.hint, line, column)
+    for objection in admission.objections:
+        yield _of_the_envelope("R08", objection.message, objection.hint)
+
+
+def _of_the_envelope(rule: str, message: str, fix: str, line: int = 1, column: int = 1) -> dict[str, Any]:
+    found: dict[str, Any] = {"rule": rule, "line": line, "column": column, "message": message, "fix": fix}
+    return {**found, "severity": "error", "expression": ""}

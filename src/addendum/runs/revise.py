@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from addendum import canon
+from addendum.authority.envelope import cost
+from addendum.authority.money import usd
 from addendum.broker.desk import open_desk
 from addendum.broker.journal import Journal
 from addendum.canon import Json
@@ -272,4 +274,19 @@ def planned(run: str, drawn: Drawn, committed: int) -> StepResult:
     )
 
 
-__all__ = ["UNCHANGED", "Drawn", "explain", "plan", "planned", "refused", "revise"]
+def foresee(context: Context, run: str, source: str | None, **asked: Any) -> tuple[Drawn, StepResult]:
+    """Plan as `plan` does, and return what is said of it too: with the run's cost and revision, and the worst case of
+    the whole script (calls per capability, and their price as decimal text; None for no bound). Raises `NotFound`."""
+    drawn = plan(context, run, source, **asked)
+    history = Journal(context.store, run).read()
+    result = planned(run, drawn, history.committed)
+    result.total_cost = sum(totals.cost for totals in history.totals.values())
+    result.revision = history.revision
+    if drawn.plan is not None:
+        calls = drawn.admission.report.facts.worst_case
+        most = cost(calls, context.catalog)
+        result.details["worst_case"] = {"calls": dict(calls), "cost_usd": None if most is None else usd(most)}
+    return drawn, result
+
+
+__all__ = ["UNCHANGED", "Drawn", "explain", "foresee", "plan", "planned", "refused", "revise"]
