@@ -31,6 +31,7 @@ from addendum.authority.grant import everything
 from addendum.authority.money import nano, usd
 from addendum.broker.journal import Journal
 from addendum.broker.reconcile import Question
+from addendum.broker.schema import Schemas
 from addendum.canon import Json
 from addendum.clock import SystemClock
 from addendum.errors import ConfigError, UsageError
@@ -195,6 +196,9 @@ class App:
         for each in self._known.values():
             given.schemas(each)
         self._local = wiring.open_local(provider)
+        self._made: tuple[list[Capability], Catalog] | None = None
+        """What was registered, and the catalog of it: for all runs one, so that its digest is computed once."""
+        self._schemas = Schemas()
         self._grant = grant if grant is not None else self._settings.grant or None
         self._observer = observer
         self._clock = clock or SystemClock()
@@ -272,9 +276,12 @@ class App:
     def catalog(self) -> Catalog:
         """Every capability that a script may call: registered ones go before those of `catalog=`, and `human.approve`
         is there unless it was registered otherwise."""
-        found = {_APPROVE.name: _APPROVE, **self._known}
-        found.update({each.name: each for each in self._local.capabilities})
-        return Catalog(found.values())
+        registered = self._local.capabilities
+        if self._made is None or self._made[0] != registered:
+            found = {_APPROVE.name: _APPROVE, **self._known}
+            found.update({each.name: each for each in registered})
+            self._made = registered, Catalog(found.values())
+        return self._made[1]
 
     @property
     def provider(self) -> Provider:
@@ -464,6 +471,7 @@ class App:
             limits=self._limits,
             backoff=self._settings.backoff,
             operator=self._settings.operator,
+            schemas=self._schemas,
         )
         if self._observer is not None:
             context.observer = self._observer
