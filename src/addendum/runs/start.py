@@ -109,7 +109,7 @@ def start(
     admission = admit(source, context.catalog, grant)
     if admission.program is None:
         return not_admitted("", admission)
-    identifier = run or _name(context)
+    identifier = run or fresh_name(context)
     created = datetime.datetime.fromtimestamp(context.clock.now(), datetime.UTC).isoformat(timespec="seconds")
     context.store.create(RunHeader(identifier, name, created))
     with driving(context, identifier) as journal:
@@ -202,6 +202,7 @@ def _dropped(identity: str | None, drops: tuple[str, ...]) -> bool:
     return bool(drops) and identity is not None and (identity in drops or place(identity) in drops)
 
 
-def _name(context: Context) -> str:
+def fresh_name(context: Context) -> str:
+    """Return a name for a run: when it was started, and what nobody else picks."""
     stamp = datetime.datetime.fromtimestamp(context.clock.now(), datetime.UTC).strftime("%Y%m%d-%H%M%S")
     return f"{stamp}-{context.clock.token()[:6]}"
