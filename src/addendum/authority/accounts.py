@@ -57,6 +57,8 @@ class Accounts:
             else:
                 most = hold(found.bounded(capability), grant, 0, None)
                 book.carry(Hold(most.capability, attempt.hold, 0, most.bytes_in, most.tokens, most.seconds))
+        for draft in history.drafts.values():
+            book.carry(Hold(draft.capability, draft.hold, 0, 0, draft.tokens))
         return found
 
     def bounded(self, capability: Capability) -> Capability:

@@ -14,6 +14,8 @@ from addendum.records.entries import SIDE_EFFECTING, Effect
 
 MAX_PAYLOAD: Final = 1024 * 1024
 MAX_RESULT: Final = 4 * 1024 * 1024
+WRITE: Final = "repair.write"
+"""A model that is asked for a script. A grant may name it and limit it; no script can call it, so no catalog has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +122,8 @@ class Catalog(Mapping[str, Capability]):
     def __init__(self, capabilities: Iterable[Capability]) -> None:
         self._by_name: dict[str, Capability] = {}
         for capability in capabilities:
+            if capability.name == WRITE:
+                raise ConfigError(f"The name {WRITE!r} is the host's own.", hint="Give the capability another one.")
             if capability.name in self._by_name:
                 raise ConfigError(f"The capability {capability.name!r} is registered twice.", hint="Rename one.")
             self._by_name[capability.name] = capability

@@ -25,7 +25,7 @@ from addendum.records.stored import Entry, Stored
 
 REMEMBERED: Final = 200_000
 """How many dispatches of a principal are remembered for limits in a time window."""
-_ENDS: Final = ("record", "retry", "abandon")
+_ENDS: Final = ("record", "retry", "abandon", "drafted")
 Key = tuple[str, int]
 """A run and the number of one of its attempts."""
 

@@ -144,6 +144,14 @@ def _contents(
                 found.differences.append(Difference(entry.seq, "the record's digest isn't its attempt's"))
         elif entry.kind == "revision":
             blob(body["source"])
+        elif entry.kind == "draft":
+            _data(body["payload"], blob)
+        elif entry.kind == "drafted":
+            for part in ("result", "findings"):
+                if part in body:
+                    _data(body[part], blob)
+            if "candidate" in body:
+                blob(body["candidate"])
     except StoreError as error:
         found.differences.append(Difference(entry.seq, error.message))
     except (KeyError, TypeError, ValueError) as error:

@@ -21,6 +21,9 @@ Times are integers (`at_ms` since 1970, `micros` of duration): a body without fl
 | `allow` | a person answered that, for this payload and once |
 | `answer` | a person answered an open approval while another process drove the run |
 | `cancel` | an operator asked for the end of the run |
+| `request` | what a person wants a script for, with its args: a run that has no script yet |
+| `draft` | a model is about to be asked for a script: durable before it is, with what it may cost at most |
+| `drafted` | what came of that: the candidate, the verdict on it, what it cost |
 | `end` | a drive ended, and how |
 """
 
@@ -36,6 +39,9 @@ from addendum.records.outcome import Failure, Outcome, Success
 Body: TypeAlias = Mapping[str, Any]
 Proof: TypeAlias = Literal["trace", "expression", "declared", "same_place"]
 Effect: TypeAlias = Literal["read", "idempotent", "paid", "side_effect", "irreversible"]
+Purpose: TypeAlias = Literal["author", "repair"]
+DraftVerdict: TypeAlias = Literal["accepted", "rejected", "failed", "unknown", "lost"]
+"""`failed`: the model said no; `unknown`: it was asked and didn't answer; `lost`: the process that asked it is gone."""
 Status: TypeAlias = Literal["completed", "failed", "stopped", "paused", "waiting", "cancelled"]
 
 INLINE: Final = 4096
@@ -76,10 +82,12 @@ class Revision:
     args_digest: Digest
     moves: Mapping[str, str] = field(default_factory=dict)
     drops: tuple[str, ...] = ()
+    request: Ref | None = None
+    """What a person wanted of the script, as text; None if nobody said."""
 
     def body(self) -> dict[str, Json]:
         """Return the entry's body."""
-        return {
+        body: dict[str, Json] = {
             "number": self.number,
             "source": self.source,
             "args": self.args.body(),
@@ -87,6 +95,9 @@ class Revision:
             "moves": dict(self.moves),
             "drops": list(self.drops),
         }
+        if self.request is not None:
+            body["request"] = self.request.body()
+        return body
 
 
 def revision(body: Body) -> Revision:
@@ -98,6 +109,7 @@ def revision(body: Body) -> Revision:
         args_digest=body["args_digest"],
         moves=dict(body["moves"]),
         drops=tuple(body["drops"]),
+        request=ref(body["request"]) if "request" in body else None,
     )
 
 
@@ -185,6 +197,115 @@ def attempt(seq: int, body: Body) -> Attempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A model is about to be asked for a script. `number` counts with the attempts; `attempt` counts from 1 within one
+    loop; `hold` (nano-dollars) and `tokens` are the most that it may take; `revision` is the one that it mends, 0 for
+    none; `prompt` is all that the model is told."""
+
+    seq: int = 0
+    number: int
+    purpose: Purpose
+    attempt: int
+    model: str
+    capability: str
+    prompt: Ref
+    revision: int
+    hold: int
+    tokens: int
+    at: float
+    principal: str = ""
+    approval: int = 0
+
+    def body(self) -> dict[str, Json]:
+        """Return the entry's body."""
+        body: dict[str, Json] = {
+            "number": self.number,
+            "purpose": self.purpose,
+            "attempt": self.attempt,
+            "model": self.model,
+            "capability": self.capability,
+            "payload": self.prompt.body(),
+            "revision": self.revision,
+            "hold": self.hold,
+            "tokens": self.tokens,
+            "at_ms": round(self.at * 1000),
+        }
+        if self.principal:
+            body["principal"] = self.principal
+        if self.approval:
+            body["approval"] = self.approval
+        return body
+
+
+def draft(seq: int, body: Body) -> Draft:
+    """Read a `draft` entry."""
+    return Draft(
+        seq=seq,
+        number=body["number"],
+        purpose=body["purpose"],
+        attempt=body["attempt"],
+        model=body["model"],
+        capability=body["capability"],
+        prompt=ref(body["payload"]),
+        revision=body["revision"],
+        hold=body["hold"],
+        tokens=body["tokens"],
+        at=body["at_ms"] / 1000,
+        principal=body.get("principal", ""),
+        approval=body.get("approval", 0),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drafted:
+    """What came of a draft, whose seq `attempt` is. `candidate` is the digest of the script's UTF-8 bytes, a blob;
+    `answer` is what the model said; `findings` are the counterexamples to it. `seconds` is the model's time."""
+
+    attempt: int
+    verdict: DraftVerdict
+    cost: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    model: str = ""
+    candidate: Digest | None = None
+    answer: Ref | None = None
+    findings: Ref | None = None
+    moves: Mapping[str, str] = field(default_factory=dict)
+    drops: tuple[str, ...] = ()
+    failure: Failure | None = None
+    note: str = ""
+
+    def body(self) -> dict[str, Json]:
+        """Return the entry's body."""
+        body: dict[str, Json] = {
+            "attempt": self.attempt,
+            "verdict": self.verdict,
+            "cost": self.cost,
+            "tokens": self.tokens,
+            "micros": round(self.seconds * 1_000_000),
+        }
+        if self.model:
+            body["model"] = self.model
+        if self.candidate is not None:
+            body["candidate"] = self.candidate
+            body["moves"] = dict(self.moves)
+            body["drops"] = list(self.drops)
+        if self.answer is not None:
+            body["result"] = self.answer.body()
+        if self.findings is not None:
+            body["findings"] = self.findings.body()
+        if self.failure is not None:
+            body["failure"] = {
+                "code": self.failure.code,
+                "message": self.failure.message,
+                "retryable": self.failure.retryable,
+            }
+        if self.note:
+            body["note"] = self.note
+        return body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
     """A record about to be written: a call's outcome. `attempt` is the seq of its attempt, 0 for a recorded read and
     for a call that was refused before it was sent; `cost` in nano-dollars; `seconds` is the provider's time."""
@@ -248,14 +369,19 @@ __all__ = [
     "READS",
     "Attempt",
     "Body",
+    "Draft",
+    "DraftVerdict",
+    "Drafted",
     "Effect",
     "Outcome",
     "Proof",
+    "Purpose",
     "Ref",
     "Revision",
     "Settled",
     "Status",
     "attempt",
+    "draft",
     "failure",
     "ref",
     "revision",

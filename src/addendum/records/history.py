@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from addendum.canon import Digest, Json
 from addendum.records import entries
-from addendum.records.entries import READS, Attempt, Revision
+from addendum.records.entries import READS, Attempt, Draft, Ref, Revision
 from addendum.records.stored import Stored
 
 REMEMBERED: Final = 20_000
@@ -135,6 +135,19 @@ class History:
     seconds: float = 0.0
     rebinds: int = 0
     ended: Ended | None = None
+    request: Ref | None = None
+    """What a person wanted a script for, as text."""
+    request_args: Ref | None = None
+    """The args of a run that began with a request, until its first revision has them."""
+    drafts: dict[int, Draft] = field(default_factory=dict)
+    """Models that were asked for a script and have no answer in the journal, by seq."""
+    drafted: dict[int, Draft] = field(default_factory=dict)
+    """Every draft, by seq."""
+    last_draft: tuple[int, Mapping[str, Any]] | None = None
+    """The last `drafted` entry since the run's last revision: its seq and body."""
+    pending: int = 0
+    """The seq of the `drafted` entry whose accepted candidate nobody has applied; 0 if there is none, or if the run
+    went on since."""
     _attempts: dict[int, Attempt] = field(default_factory=dict)
     _sent: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     """Bodies of attempts that nobody has asked for: most have an end before anybody does."""
@@ -166,7 +179,7 @@ class History:
         body = self._sent.get(attempt)
         if body is not None:
             return (body["principal"], body["number"]) if "principal" in body else None
-        found = self._attempts.get(attempt)
+        found = self._attempts.get(attempt) or self.drafts.get(attempt)
         return (found.principal, found.number) if found is not None and found.principal else None
 
     @property
@@ -203,6 +216,9 @@ class History:
         found = entries.revision(body)
         self.revisions[found.number] = found
         self.revision = found.number
+        self.request = found.request or self.request
+        self.request_args = self.last_draft = None
+        self.pending = 0
 
     def _grant(self, seq: int, body: Mapping[str, Any]) -> None:
         self.grant = body["grant"]
@@ -237,6 +253,7 @@ class History:
         self.policy = body["policy"]
         self.catalog = body.get("catalog", "")
         self.driving = True
+        self.pending = 0
 
     def _attempt(self, seq: int, body: Mapping[str, Any]) -> None:
         self._sent[seq] = body
@@ -315,6 +332,36 @@ class History:
     def _cancel(self, seq: int, body: Mapping[str, Any]) -> None:
         self.cancelled = seq
 
+    def _request(self, seq: int, body: Mapping[str, Any]) -> None:
+        self.request = entries.ref(body["text"])
+        if "args" in body:
+            self.request_args = entries.ref(body["args"])
+
+    def _draft(self, seq: int, body: Mapping[str, Any]) -> None:
+        found = entries.draft(seq, body)
+        self.drafts[seq] = self.drafted[seq] = found
+        self.attempted = found.number
+        usage = self.usage(sys.intern(found.capability))
+        usage.calls += 1
+        usage.bytes_out += found.prompt.size
+        if found.approval:
+            for call in [call for call in self.allowed if call[1] == found.capability]:
+                del self.allowed[call]
+        self.recent.append(Dispatch(found.at, found.capability, found.hold, found.prompt.size))
+
+    def _drafted(self, seq: int, body: Mapping[str, Any]) -> None:
+        found = self.drafts.pop(body["attempt"], None)
+        if found is None:
+            return  # the first word counts
+        usage = self.usage(found.capability)
+        usage.succeeded += "result" in body
+        usage.cost += body["cost"]
+        usage.tokens += body["tokens"]
+        usage.bytes_in += body["result"]["size"] if "result" in body else 0
+        usage.seconds += body["micros"] / 1_000_000
+        self.last_draft = (seq, body)
+        self.pending = seq if body["verdict"] == "accepted" else 0
+
     def _end(self, seq: int, body: Mapping[str, Any]) -> None:
         self.ended = Ended(seq, body["drive"], body["status"], body)
         self.driving = False
@@ -341,6 +388,9 @@ _FOLD = {
     "abandon": History._abandon,
     "answer": History._answer,
     "cancel": History._cancel,
+    "request": History._request,
+    "draft": History._draft,
+    "drafted": History._drafted,
     "end": History._end,
 }
 

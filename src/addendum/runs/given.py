@@ -14,7 +14,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
 from addendum.authority import catalogfile
-from addendum.authority.catalog import Capability, Catalog
+from addendum.authority.catalog import WRITE, Capability, Catalog
 from addendum.authority.grant import Grant, from_json, widened
 from addendum.errors import ConfigError, NotFound, UsageError
 from addendum.kernel.policy import Allowances, Retry
@@ -55,7 +55,7 @@ def grant(given: GrantLike, known: Mapping[str, object]) -> Grant:
     found = from_json(data)
     if "capabilities" not in data:
         return widened(found, known)
-    unknown = sorted(set(found.capabilities) - set(known))
+    unknown = sorted(set(found.capabilities) - set(known) - {WRITE})
     if unknown:
         raise ConfigError(
             f"The grant names {unknown[0]!r}, which isn't registered.", hint=f"There are {', '.join(sorted(known))}."

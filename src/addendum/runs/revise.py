@@ -28,7 +28,7 @@ from addendum.runs.context import Context
 from addendum.runs.execute import Attempt
 from addendum.runs.prepare import Scene, named, scene, script
 from addendum.runs.result import StepResult
-from addendum.runs.start import catalog_changed, driving, granted, not_admitted, policy_of, revision_entry
+from addendum.runs.start import catalog_changed, current, driving, granted, not_admitted, policy_of, revision_entry
 from addendum.script.program import Program
 
 SHOWN = 20
@@ -72,11 +72,11 @@ def _draw(
     allowances: Allowances,
 ) -> Drawn:
     history = journal.history
-    current = history.current
     if source is None:
-        source = context.store.blob(current.source).decode("utf-8")
+        source = context.store.blob(current(journal).source).decode("utf-8")
     if args is UNCHANGED:
-        args = journal.value(current.args)
+        unwritten = not history.revisions and history.request is not None
+        args = journal.value(history.request_args if unwritten else current(journal).args)
     admission = admit(source, context.catalog, granted(journal), revision=True)
     if admission.program is None:
         return Drawn(admission)
@@ -173,7 +173,7 @@ def revise(
             return not_admitted(run, drawn.admission, history.committed)
         if drawn.plan.status != "planned":
             return refused(run, drawn.plan, journal)
-        rebound = _apply(journal, drawn.admission.program.source, drawn.args, allowances, drawn.plan)
+        rebound = adopt(journal, drawn, allowances)
         ready = scene(journal, drawn.admission.program, drawn.ready.args_digest, drawn.ready.policy, _kept(allowances))
         ready.dropped = [journal.history.records[record.seq] for record in drawn.ready.dropped]
         ready.start = drawn.ready.start
@@ -202,10 +202,15 @@ def _kept(allowances: Allowances) -> Allowances:
     return Allowances(supersede=allowances.supersede, retry=allowances.retry, drops=(), moves=allowances.moves)
 
 
-def _apply(journal: Journal, source: str, args: Json, allowances: Allowances, found: Plan) -> int:
-    """Make the candidate the run's current revision, with every claim that the shadow proved. One transaction."""
-    number = max(journal.history.revisions) + 1
-    entry, blobs, _ = revision_entry(number, source, args, allowances)
+def adopt(journal: Journal, drawn: Drawn, allowances: Allowances) -> int:
+    """Make a planned candidate the run's current revision, with every claim that the shadow proved. One transaction.
+
+    Returns how many calls were rebound."""
+    found, program = drawn.plan, drawn.admission.program
+    assert found is not None
+    assert program is not None
+    number = max(journal.history.revisions, default=0) + 1
+    entry, blobs, _ = revision_entry(number, program.source, drawn.args, allowances)
     rebinds = [
         Entry(
             "rebind",
@@ -289,4 +294,4 @@ def foresee(context: Context, run: str, source: str | None, **asked: Any) -> tup
     return drawn, result
 
 
-__all__ = ["UNCHANGED", "Drawn", "explain", "foresee", "plan", "planned", "refused", "revise"]
+__all__ = ["UNCHANGED", "Drawn", "adopt", "explain", "foresee", "plan", "planned", "refused", "revise"]

@@ -68,7 +68,7 @@ def not_admitted(run: str, admission: Admission, committed: int = 0) -> StepResu
 
 
 def revision_entry(
-    number: int, source: str, args: Json, allowances: Allowances
+    number: int, source: str, args: Json, allowances: Allowances, request: str = ""
 ) -> tuple[Entry, dict[Digest, bytes], Revision]:
     """Return the entry that makes a source and its args a revision, with the blobs it needs."""
     blobs: dict[Digest, bytes] = {}
@@ -83,6 +83,7 @@ def revision_entry(
         args_digest=canon.sha256(data),
         moves=dict(allowances.moves),
         drops=allowances.drops,
+        request=stow(canon.canonical(request), request, blobs) if request else None,
     )
     return Entry("revision", found.body()), blobs, found
 
@@ -96,12 +97,14 @@ def start(
     policy: Mapping[str, object] | None = None,
     name: str = "",
     run: str = "",
+    request: str = "",
     stop: threading.Event | None = None,
 ) -> StepResult:
     """Start a run and drive it to its end, a stop, or a wait.
 
-    `args` is any JSON value. Raises `UsageError` for a run name that is taken, `NotJson` for other args, `ConfigError`
-    for an unknown policy; a source that isn't admitted is a result, and leaves no run behind.
+    `args` is any JSON value; `request` says what the script is for, for whoever repairs it. Raises `UsageError` for a
+    run name that is taken, `NotJson` for other args, `ConfigError` for an unknown policy; a source that isn't admitted
+    is a result, and leaves no run behind.
     """
     grant = under_ceiling(context, context.grant if grant is None else grant)
     chosen = Policy().override(policy or {})
@@ -109,11 +112,9 @@ def start(
     admission = admit(source, context.catalog, grant)
     if admission.program is None:
         return not_admitted("", admission)
-    identifier = run or fresh_name(context)
-    created = datetime.datetime.fromtimestamp(context.clock.now(), datetime.UTC).isoformat(timespec="seconds")
-    context.store.create(RunHeader(identifier, name, created))
+    identifier = created(context, name, run)
     with driving(context, identifier) as journal:
-        entry, blobs, revision = revision_entry(1, source, args, Allowances())
+        entry, blobs, revision = revision_entry(1, source, args, Allowances(), request)
         journal.append(Entry("grant", {"grant": grant.to_json(), "by": context.operator}), entry, blobs=blobs)
         ready = scene(journal, admission.program, revision.args_digest, chosen, Allowances())
         return Attempt(context, ready, "run", args, stop=stop or threading.Event()).run()
@@ -130,26 +131,45 @@ def resume(
     """Go on with a run, with the source and args that it has. Raises `NotFound`, `RunBusy`, `ConfigError`."""
     allowances = allowances or Allowances()
     with driving(context, run) as journal:
-        if not journal.history.revisions:
-            raise UsageError(f"The run {run} never started.", hint="Start it again under another name.")
+        now = current(journal)
         changed = catalog_changed(context, journal)
         if changed is not None:
             return changed
-        current = journal.history.current
-        source = context.store.blob(current.source).decode("utf-8")
+        source = context.store.blob(now.source).decode("utf-8")
         kept = Allowances(
             supersede=allowances.supersede,
             retry=allowances.retry,
             drops=(),
-            moves=current.moves,
+            moves=now.moves,
         )
         program = compile_program(source)
         named(journal.history, Allowances(supersede=allowances.supersede))
-        ready = scene(journal, program, current.args_digest, policy_of(journal, policy), kept)
-        if current.drops:
-            ready.dropped = [r for r in journal.history.records.values() if _dropped(r.identity, current.drops)]
-        args = journal.value(current.args)
+        ready = scene(journal, program, now.args_digest, policy_of(journal, policy), kept)
+        if now.drops:
+            ready.dropped = [r for r in journal.history.records.values() if _dropped(r.identity, now.drops)]
+        args = journal.value(now.args)
         return Attempt(context, ready, "resume", args, stop=stop or threading.Event()).run()
+
+
+def current(journal: Journal) -> Revision:
+    """Return a run's current revision. Raises `UsageError` for a run that has none."""
+    if journal.history.revisions:
+        return journal.history.current
+    if journal.history.request is not None:
+        raise UsageError(
+            f"The run {journal.run} has a request and no script yet.",
+            hint=f"`addendum repair {journal.run}` has a model write it; `addendum revise {journal.run} SCRIPT` takes "
+            "yours.",
+        )
+    raise UsageError(f"The run {journal.run} never started.", hint="Start it again under another name.")
+
+
+def created(context: Context, name: str, run: str = "") -> str:
+    """Make an empty run and return what it is called. Raises `UsageError` for a name that is taken."""
+    identifier = run or fresh_name(context)
+    at = datetime.datetime.fromtimestamp(context.clock.now(), datetime.UTC).isoformat(timespec="seconds")
+    context.store.create(RunHeader(identifier, name, at))
+    return identifier
 
 
 def under_ceiling(context: Context, grant: Grant) -> Grant:
