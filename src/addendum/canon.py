@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Never, TypeAlias
 
 import rfc8785
@@ -30,9 +30,21 @@ _NO_JSON: Final = 0
 _JSON: Final = 1
 _PLAIN: Final = 2
 """JSON for which the standard library's encoder is exact."""
-_encode: Final = json.JSONEncoder(
-    ensure_ascii=False, sort_keys=True, separators=(",", ":"), check_circular=False
-).encode
+_encoder: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), check_circular=False)
+
+
+def _encode_by() -> Callable[[object], str]:
+    """Return the encoder's function. `encode` makes a new one in C for each call; here it is made once, where the
+    interpreter has it."""
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return _encoder.encode
+    text = json.encoder.encode_basestring
+    inner = make(None, _encoder.default, text, None, ":", ",", True, False, True)
+    return lambda value: "".join(inner(value, 0))
+
+
+_encode: Final = _encode_by()
 
 
 def canonical(value: object, *, max_bytes: int | None = None, max_depth: int = MAX_DEPTH) -> bytes:

@@ -127,11 +127,13 @@ class SqlStore:
             token, seq, head = rows[0]
             if lease is not None and (lease.run != run or lease.token != token):
                 raise leases.lost(run, self._held(run))
+            if beside is not None and beside.own not in (None, seq or 0):
+                raise moved(run, where)
             sealed = seal(prepared, seq or 0, head or START)
             if blobs:
                 self._database.write_all("add_blob", ({"digest": name, "data": data} for name, data in blobs.items()))
             self._database.write_all("add_entry", (_entry_row(run, row) for row in sealed))
-            if beside is not None:
+            if beside is not None and (other or beside.at is not None):
                 self._beside(beside, other)
         return stored(prepared, sealed)
 
@@ -143,7 +145,13 @@ class SqlStore:
         if beside.at is not None and beside.at != (seq or 0):
             raise moved(beside.run, self._database.where)
         sealed = seal(prepared, seq or 0, head or START)
-        self._database.write_all("add_entry", (_entry_row(beside.run, row) for row in sealed))
+        self._add(beside.run, sealed)
+
+    def _add(self, run: str, sealed: Sequence[Sealed]) -> None:
+        if len(sealed) == 1:
+            self._database.write("add_entry", _entry_row(run, sealed[0]))
+        else:
+            self._database.write_all("add_entry", (_entry_row(run, row) for row in sealed))
 
     def entries(self, run: str, *, after: int = 0, upto: int | None = None) -> Iterator[Stored]:
         """As the port says; without `upto`, what is appended after this call isn't yielded. Raises `NotFound` for an

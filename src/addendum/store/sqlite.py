@@ -12,7 +12,6 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -68,24 +67,8 @@ class SqliteDatabase:
             except (sqlite3.Error, OSError) as error:
                 raise explain(error, self.where) from error
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        with self._lock:
-            try:
-                connection = self._ready(check=False)  # the file is looked at before the commit
-                connection.execute(self._sql["begin"])
-                self._inside = connection
-                try:
-                    yield
-                    self._still_there()
-                    connection.execute(self._sql["commit"])
-                except BaseException:
-                    self._roll_back(connection)
-                    raise
-                finally:
-                    self._inside = None
-            except (sqlite3.Error, OSError) as error:
-                raise explain(error, self.where) from error
+    def transaction(self) -> _Transaction:
+        return _Transaction(self)
 
     def write(self, statement: str, values: Values) -> int:
         return self._writer().execute(self._sql[statement], values).rowcount
@@ -134,6 +117,39 @@ class SqliteDatabase:
                 hint="Nothing more is written. Put the file back, or start over with a new store.",
                 store=self.where,
             )
+
+    def _begin(self) -> None:
+        self._lock.acquire()
+        try:
+            connection = self._ready(check=False)  # the file is looked at before the commit
+            connection.execute(self._sql["begin"])
+        except (sqlite3.Error, OSError) as error:
+            self._lock.release()
+            raise explain(error, self.where) from error
+        except BaseException:
+            self._lock.release()
+            raise
+        self._inside = connection
+
+    def _end(self, error: BaseException | None) -> None:
+        connection = self._writer()
+        try:
+            if error is None:
+                try:
+                    self._still_there()
+                    connection.execute(self._sql["commit"])
+                except BaseException:
+                    self._roll_back(connection)
+                    raise
+            else:
+                self._roll_back(connection)
+        except (sqlite3.Error, OSError) as failed:
+            raise explain(failed, self.where) from failed
+        finally:
+            self._inside = None
+            self._lock.release()
+        if isinstance(error, sqlite3.Error | OSError):
+            raise explain(error, self.where) from error
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
         try:
@@ -215,6 +231,22 @@ class SqliteDatabase:
     def _one(self, connection: sqlite3.Connection, statement: str) -> object:
         row = connection.execute(self._sql[statement]).fetchone()
         return row[0] if row else None
+
+
+class _Transaction:
+    """One transaction of a database; a class, since a generator's context manager takes longer than the commit's own
+    statements."""
+
+    __slots__ = ("_database",)
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+
+    def __enter__(self) -> None:
+        self._database._begin()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self._database._end(error)
 
 
 def _within(cursor: sqlite3.Cursor, budget: int) -> list[Row]:
