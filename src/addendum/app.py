@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
 from addendum import config, wiring
+from addendum.authority.approval import APPROVE
 from addendum.authority.catalog import MAX_PAYLOAD, MAX_RESULT, Capability, Catalog
 from addendum.authority.declare import declare
 from addendum.authority.grant import everything
@@ -57,19 +58,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 NO_ARGS: Final[dict[str, Json]] = {}
 UNSET: Final[Any] = object()
 """Stands for: nothing was passed."""
-
-_APPROVE = Capability(
-    name="human.approve",
-    effect="read",
-    waits=True,
-    about="Ask a person.",
-    input={
-        "type": "object",
-        "properties": {"question": {"type": "string"}, "context": {"type": "object"}},
-        "required": ["question"],
-        "additionalProperties": False,
-    },
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +141,20 @@ class _Parts:
         self._close()
 
 
+def _close(local: Callable[[], None], opened: Provider | None) -> None:
+    """Close the loop of registered handlers, and a provider that was opened by name."""
+    local()
+    if opened is not None:
+        wiring.shut(opened)
+
+
 class App:
     """Capabilities, and the runs of scripts that call them.
 
     Settings come from `addendum.toml` in the current folder and the environment, as for the command line; what is
     passed goes first. `store` is a path (or a `Store`), `sandbox` is `monty` or `bwrap` (or a `Sandbox`). `provider`
-    does the work of the capabilities in `catalog` that have no registered handler; `"demo"` brings its own catalog.
+    does the work of the capabilities in `catalog` that have no registered handler; `"demo"` and the name of a services
+    file (`"services.toml"`) bring their own catalog.
     `grant` is what a run gets when none is given, everything without limits if it is None. `backoff` is the pause
     before a first retry, in seconds. Raises `ConfigError`.
 
@@ -187,9 +183,10 @@ class App:
             "operator": operator,
         }
         self._settings = config.load(overrides=named)
+        opened: Provider | None = None
         if isinstance(provider, str):
-            provider, known = wiring.open_provider(provider)
-            catalog = known if catalog is None else catalog
+            provider, known = wiring.open_provider(provider, self._settings)
+            catalog, opened = known if catalog is None else catalog, provider
         elif provider is not None and catalog is None:
             raise ConfigError("A provider was passed without a catalog.", hint="Pass catalog= with what it can do.")
         self._known = Catalog(catalog.values() if isinstance(catalog, Mapping) else catalog or ())
@@ -207,7 +204,7 @@ class App:
         self._parts = _Parts(
             self._settings.store if where is not None or store is None else cast("Store", store),
             self._settings.sandbox if sandbox is None or isinstance(sandbox, str) else sandbox,
-            self._local.close,
+            functools.partial(_close, self._local.close, opened),
         )
         self._keeps: App | None = None
         """Of a view: the App whose parts it uses. They are closed when that one is collected."""
@@ -278,7 +275,7 @@ class App:
         is there unless it was registered otherwise."""
         registered = self._local.capabilities
         if self._made is None or self._made[0] != registered:
-            found = {_APPROVE.name: _APPROVE, **self._known}
+            found = {APPROVE.name: APPROVE, **self._known}
             found.update({each.name: each for each in registered})
             self._made = registered, Catalog(found.values())
         return self._made[1]

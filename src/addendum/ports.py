@@ -42,11 +42,13 @@ LEDGER: Final = "@"
 @dataclass(frozen=True, slots=True)
 class Beside:
     """Entries for another journal, in the same transaction as an append. With `at`, only if that journal's last entry
-    has this seq: whoever decided by what is in it decides again when somebody else was first."""
+    has this seq: whoever decided by what is in it decides again when somebody else was first. `own` says the same of
+    the journal that is appended to. Without entries only the places are compared."""
 
     run: str
-    entries: Sequence[Entry]
+    entries: Sequence[Entry] = ()
     at: int | None = None
+    own: int | None = None
 
 
 class Store(Protocol):
@@ -94,7 +96,7 @@ class Store(Protocol):
 
         With a lease, raises `LeaseLost` if it is no longer the run's. Without one, the entries are an operator's
         (an answer, a cancellation) and go in between the driver's. Raises `NotFound` for an unknown run, and
-        `JournalMoved` when the journal beside has other entries than were looked at.
+        `JournalMoved` when a journal has other entries than were looked at.
         """
 
     def entries(self, run: str, *, after: int = 0, upto: int | None = None) -> Iterator[Stored]:
@@ -392,7 +394,8 @@ class Picture:
 class ModelChoice:
     """Which model, where, and within what. `model` is `provider:model`; `url` an address that speaks its protocol, ""
     for the provider's own; `secret` a handle, "" for none. `timeout` in seconds; `price` is the most of a call in
-    nano-dollars where no price list has the model; `max_input` the most characters that a prompt has."""
+    nano-dollars where no price list has the model; `max_input` the largest prompt in bytes of UTF-8, which are at least as
+    many as its tokens: an image counts 10 000."""
 
     model: str
     url: str = ""
@@ -443,17 +446,6 @@ class Model(Protocol):
 
 
 # --- what services work with --------------------------------------------------------------------------------------
-
-
-class Secret(Protocol):
-    """A secret by its handle. Its text is revealed where it is sent, and kept nowhere else (DESIGN section 11)."""
-
-    @property
-    def handle(self) -> str:
-        """The name that the configuration has for it."""
-
-    def reveal(self) -> str:
-        """Return the text. Raises `ConfigError` when it can't be read."""
 
 
 class Artifacts(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,6 +17,7 @@ from addendum.config import Settings
 from addendum.errors import ConfigError
 from addendum.ports import Provider, Sandbox, Store
 from addendum.providers.local import LocalProvider
+from addendum.providers.router import Router
 from addendum.records.history import fold
 from addendum.rehearse.runner import Played, Player
 from addendum.rehearse.scenario import Scenario
@@ -25,7 +27,12 @@ from addendum.store.sqlite import SqliteStore
 from addendum.testing import demo
 
 if TYPE_CHECKING:
-    from addendum.ports import Confinement
+    from pydantic import BaseModel
+
+    from addendum.artifacts import FileArtifacts
+    from addendum.credentials import Credentials
+    from addendum.ports import Confinement, Model, ModelChoice
+    from addendum.servicesfile import ServicesFile
     from addendum.work.bench import Bench
     from addendum.work.proposal import Policy
     from addendum.work.snapshot import Snapshot
@@ -34,6 +41,8 @@ CRASH_CHILD = (sys.executable, "-m", "addendum.cli.crash_child")
 SANDBOXES = ("monty", "bwrap", "docker", "podman")
 """Every backend that a script can be run in, the default first."""
 CONTAINERS: Mapping[str, Literal["docker", "podman"]] = {"docker": "docker", "podman": "podman"}
+KINDS = ("text", "structured", "image", "review", "storyboard", "http", "agent", "mail", "mcp")
+"""The kinds of services; each is a module of `addendum.providers`."""
 
 
 def open_store(where: str) -> Store:
@@ -103,14 +112,23 @@ def verify_sandbox(name: str, folder: Path, settings: Settings | None = None) ->
     return own + runs
 
 
-def open_provider(name: str) -> tuple[Provider, Catalog]:
-    """Open a provider by name, with its catalog: `demo`, or `module:app` for what an `addendum.App` of a module has
-    registered (the current folder counts as a place for modules). Raises `ConfigError` for an unknown one."""
+def open_provider(name: str, settings: Settings | None = None) -> tuple[Provider, Catalog]:
+    """Open a provider by name, with its catalog: `demo`, `FILE.toml` for the services of a file, or `module:app` for
+    what an `addendum.App` of a module has registered (the current folder counts as a place for modules). `settings` say
+    where the runs are kept, beside which artifacts lie. Raises `ConfigError` for an unknown one."""
+    from addendum import servicesfile
+
     if name == "demo":
         return demo.DemoProvider(), demo.CATALOG
+    if servicesfile.is_named(name):
+        router = open_services(services(Path(name)), settings or Settings())
+        return router, router.catalog
     module, colon, attribute = name.partition(":")
     if not colon:
-        raise ConfigError(f"There is no provider {name!r}.", hint="There are demo, and module:app for an addendum.App.")
+        raise ConfigError(
+            f"There is no provider {name!r}.",
+            hint="There are demo, FILE.toml for a services file, and module:app for an addendum.App.",
+        )
     sys.path.insert(0, "")
     try:
         found = getattr(importlib.import_module(module), attribute or "app")
@@ -127,6 +145,80 @@ def open_provider(name: str) -> tuple[Provider, Catalog]:
         raise ConfigError(
             f"{name!r} is no App: it has no provider and no catalog.", hint="Name an addendum.App."
         ) from None
+
+
+def services(path: Path) -> ServicesFile:
+    """Read a services file. Raises `UsageError`, `ConfigError`."""
+    from addendum import servicesfile
+
+    def spec(kind: str) -> Callable[[], type[BaseModel]]:
+        return lambda: cast("type[BaseModel]", importlib.import_module(f"addendum.providers.{kind}").Spec)
+
+    return servicesfile.load(path, {kind: spec(kind) for kind in KINDS})
+
+
+def open_credentials(file: ServicesFile) -> Credentials:
+    """Return the secrets that a services file names. None is read yet."""
+    from addendum.credentials import Credentials
+
+    return Credentials(file.secrets, file.folder, os.environ)
+
+
+def open_services(file: ServicesFile, settings: Settings) -> Router:
+    """Open every service of a file behind one provider. Raises `ConfigError`; what was opened until then is closed."""
+    from addendum.providers.router import shut_all
+    from addendum.providers.service import Service, Tools
+    from addendum.providers.threads import LoopThread
+
+    credentials, thread = open_credentials(file), LoopThread()
+    tools = Tools(
+        secret=credentials.get,
+        artifacts=open_artifacts(settings),
+        folder=file.folder,
+        model=lambda choice: open_model(choice, credentials, file.folder),
+        loop=thread.loop,
+    )
+    opened: list[Service] = []
+    try:
+        for name, spec in file.capabilities.items():
+            module = importlib.import_module(f"addendum.providers.{spec.kind}")
+            opened.append(module.open(name, spec, tools))
+        return Router(opened, thread, redact=credentials.redact, redact_value=credentials.redact_value)
+    except BaseException:
+        shut_all(opened, thread)
+        raise
+
+
+def open_model(choice: ModelChoice, credentials: Credentials, folder: Path) -> Model:
+    """Open a language model; paths are of `folder`. Raises `ConfigError`, also where the extra `models` is missing."""
+    if choice.model.startswith("scripted:"):
+        from addendum.testing.scripted_model import ScriptedModel
+
+        return ScriptedModel.load(folder / choice.model.removeprefix("scripted:"))
+    from addendum.models.hosted import HostedModel
+
+    return HostedModel(choice, credentials.get(choice.secret) if choice.secret else None)
+
+
+def open_artifacts(settings: Settings) -> FileArtifacts:
+    """Open the store of files that results refer to: a folder beside the runs' store. Nothing is made yet."""
+    from addendum.artifacts import FOLDER, FileArtifacts
+
+    beside = Path(".addendum") if settings.store == "memory:" else Path(settings.store).absolute().parent
+    return FileArtifacts(beside / FOLDER)
+
+
+def known(settings: Settings) -> Catalog:
+    """Return the catalog that the settings name, with nothing left open behind it. Raises `ConfigError`."""
+    provider, catalog = open_provider(settings.provider, settings)
+    shut(provider)
+    return told(catalog, settings)
+
+
+def shut(provider: Provider) -> None:
+    """Close a provider that was opened here and has something to close: the services of a file."""
+    if isinstance(provider, Router):
+        provider.close()
 
 
 def told(catalog: Catalog, settings: Settings) -> Catalog:
@@ -153,7 +245,7 @@ def open_context(
 ) -> Context:
     """Put the parts together as the settings say."""
     if provider is None or catalog is None:
-        provider, catalog = open_provider(settings.provider)
+        provider, catalog = open_provider(settings.provider, settings)
     catalog = told(catalog, settings)
     context = Context(
         store=open_store(settings.store),
@@ -165,6 +257,7 @@ def open_context(
         limits=settings.limits(),
         backoff=settings.backoff,
         operator=settings.operator,
+        loop=provider.loop() if isinstance(provider, Router) else None,
     )
     if observer is not None:
         context.observer = observer
@@ -191,7 +284,7 @@ def work_snapshot(settings: Settings, runner: str) -> Callable[[Policy, Path], S
     from addendum.work.files import with_files
     from addendum.work.snapshot import take
 
-    catalog, confinement = with_files(open_provider(settings.provider)[1]), open_confinement()
+    catalog, confinement = with_files(known(settings)), open_confinement()
     return lambda policy, folder: take(policy, folder, catalog, confinement.profile(), runner)
 
 

@@ -23,6 +23,20 @@ from addendum.errors import ConfigError
 
 WHEN: Final = ("always", "above_cost", "nth", "irreversible")
 
+APPROVE: Final = Capability(
+    name="human.approve",
+    effect="read",
+    waits=True,
+    about="Ask a person.",
+    input={
+        "type": "object",
+        "properties": {"question": {"type": "string"}, "context": {"type": "object"}},
+        "required": ["question"],
+        "additionalProperties": False,
+    },
+)
+"""What is always there: a person's answer, given by `addendum approve`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Approval:

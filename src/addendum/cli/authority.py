@@ -24,8 +24,7 @@ By = Annotated[str, typer.Option("--by", metavar="NAME", help="Who decides, for 
 def _catalog(provider: str | None) -> Catalog:
     from addendum import wiring
 
-    settings = opening.settings(provider=provider)
-    return wiring.told(wiring.open_provider(settings.provider)[1], settings)
+    return wiring.known(opening.settings(provider=provider))
 
 
 @app.command()

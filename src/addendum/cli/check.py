@@ -92,8 +92,7 @@ def _authority(provider: str | None, grant: str | None) -> tuple[Catalog, Grant]
     from addendum.authority.grant import everything
 
     settings = opening.settings(provider=provider, grant=grant)
-    _, catalog = wiring.open_provider(settings.provider)
-    catalog = wiring.told(catalog, settings)
+    catalog = wiring.known(settings)
     return catalog, inputs.grant(settings.grant, catalog) if settings.grant else everything(catalog)
 
 

@@ -40,6 +40,7 @@ def context(chosen: Settings, observer: Callable[[Mapping[str, Any]], None] | No
         yield opened
     finally:
         opened.sandbox.close()
+        wiring.shut(opened.provider)
         opened.store.close()
 
 

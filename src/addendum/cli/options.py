@@ -26,7 +26,7 @@ Provider: TypeAlias = Annotated[
     typer.Option(
         "--provider",
         metavar="NAME",
-        help="`demo`, or `MODULE:NAME` of an `addendum.App` (default: demo).",
+        help="`demo`, a services file (`services.toml`), or `MODULE:NAME` of an `addendum.App` (default: demo).",
         show_default=False,
     ),
 ]

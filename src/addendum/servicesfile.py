@@ -1,0 +1,193 @@
+"""The services file: who does the work of capabilities, and who writes scripts, as a person writes it (TOML).
+
+    [secret]
+    openai = "env:OPENAI_API_KEY"
+
+    [author]
+    model = "openai:gpt-5-mini"
+    secret = "openai"
+
+    [capability."image.generate"]
+    kind = "image"
+    ...
+
+Values of secrets never stand here, only where they lie. Every error names the table and the key, and what it can be;
+nothing that was written is repeated where a secret may have been written by mistake.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from addendum.errors import ConfigError, UsageError
+
+MANUAL: Final = "docs/reference/services.md"
+MOST: Final = 256 * 1024
+"""Bytes of a services file."""
+_TABLES: Final = ("secret", "author", "capability")
+
+
+class Author(BaseModel):
+    """Who writes and repairs scripts."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    model: str = Field(min_length=1, description="`provider:model`, or `scripted:FILE.json` for a scripted one.")
+    url: str = Field(default="", description="Another address that speaks the provider's protocol.")
+    secret: str = Field(default="", description="The handle of its key.")
+    max_tokens: int = Field(default=16_000, gt=0, le=1_000_000, description="The most tokens of one answer.")
+    timeout: float = Field(default=120.0, gt=0, le=3600, description="Seconds for an answer.")
+    price_usd: Annotated[str, Field(pattern=r"^[0-9]{1,9}(\.[0-9]{1,9})?$")] | None = Field(
+        default=None, description="The most of one call, where no price list has the model."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServicesFile:
+    """What a services file says. `secrets` maps handles to where they lie; `capabilities` are the specifications of
+    services by name, each of its kind's own class; `folder` is what relative paths in it are of."""
+
+    path: str
+    folder: Path
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    author: Author | None = None
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+
+
+def is_named(provider: str) -> bool:
+    """Whether a provider's name is that of a services file."""
+    return provider.endswith(".toml")
+
+
+def load(path: Path, kinds: Mapping[str, Callable[[], type[BaseModel]]]) -> ServicesFile:
+    """Read a services file. `kinds` returns the specification's class for each kind. Raises `UsageError` for a file
+    that can't be read, `ConfigError` for what stands in it."""
+    try:
+        data = path.read_bytes()[: MOST + 1]
+        text = data.decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        raise UsageError(
+            f"The services file {path} can't be read: {reason}.", hint=f"Write one as in {MANUAL}."
+        ) from None
+    if len(data) > MOST:
+        raise UsageError(f"The services file {path} has more than {MOST:,} bytes.", hint="Is it the right file?")
+    return parse(text, str(path), path.absolute().parent, kinds)
+
+
+def parse(text: str, name: str, folder: Path, kinds: Mapping[str, Callable[[], type[BaseModel]]]) -> ServicesFile:
+    """Read a services file's text; `name` is what errors call it. Raises `UsageError`, `ConfigError`."""
+    try:
+        data = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UsageError(f"The services file {name} is no TOML: {error}.", hint=f"Write it as in {MANUAL}.") from None
+    _known(data, _TABLES, f"{name} has", "table")
+    secrets = _table(data.get("secret", {}), f"{name}: [secret]")
+    for handle, source in secrets.items():
+        if not isinstance(source, str):
+            raise ConfigError(
+                f"In {name}, secret.{handle} is no text.", hint="Write env:NAME, file:PATH or keyring:SERVICE/USER."
+            )
+    author = None
+    if "author" in data:
+        author = Author(**_checked(Author, _table(data["author"], f"{name}: [author]"), name, "author"))
+        _handle(author.secret, secrets, name, "author.secret")
+    capabilities: dict[str, BaseModel] = {}
+    for each, table in _table(data.get("capability", {}), f"{name}: [capability]").items():
+        where = f'capability."{each}"'
+        capabilities[each] = spec = _spec(_table(table, f"{name}: [{where}]"), name, where, kinds)
+        handles: Callable[[], Iterable[str]] = getattr(spec, "handles", tuple)
+        for handle in handles():
+            _handle(handle, secrets, name, f"{where}")
+    return ServicesFile(path=name, folder=folder, secrets=secrets, author=author, capabilities=capabilities)
+
+
+def _spec(
+    table: Mapping[str, Any], name: str, where: str, kinds: Mapping[str, Callable[[], type[BaseModel]]]
+) -> BaseModel:
+    kind = table.get("kind")
+    if kind is None:
+        raise ConfigError(f"In {name}, {where} doesn't say its kind.", hint=f'Write kind = "…": {_list(kinds)}.')
+    if not isinstance(kind, str) or kind not in kinds:
+        raise ConfigError(
+            f"In {name}, {where} has the kind {kind!r}.",
+            hint=f"{_close(str(kind), kinds)}The kinds are {_list(kinds)}.",
+        )
+    made = kinds[kind]()
+    return made(**_checked(made, table, name, where))
+
+
+def _checked(model: type[BaseModel], table: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
+    """Return a table's values once they are known to be what the model takes. Raises `ConfigError`."""
+    try:
+        model(**table)
+    except ValidationError as error:
+        raise _wrong(model, error, name, where) from None
+    return dict(table)
+
+
+def _wrong(model: type[BaseModel], error: ValidationError, name: str, where: str) -> ConfigError:
+    """Return the error for the first thing that is wrong. The value isn't shown: a key may have been pasted there."""
+    first = error.errors(include_url=False, include_context=True, include_input=False)[0]
+    place = ".".join([where, *(str(part) for part in first["loc"])])
+    keys = ", ".join(model.model_fields)
+    match first["type"]:
+        case "extra_forbidden":
+            wrong = str(first["loc"][-1])
+            close = _close(wrong, model.model_fields) if len(first["loc"]) == 1 else ""
+            return ConfigError(
+                f"In {name}, {where} has no key {wrong!r}{_inside(first['loc'])}.",
+                hint=f"{close}It has {keys}." if len(first["loc"]) == 1 else f"See {MANUAL}.",
+                place=place,
+            )
+        case "missing":
+            return ConfigError(f"In {name}, {place} is missing.", hint=f"Write it; see {MANUAL}.", place=place)
+        case _:
+            reason = first["msg"].removeprefix("Value error, ").rstrip(".")
+            return ConfigError(f"In {name}, {place} is wrong: {reason}.", hint=f"See {MANUAL}.", place=place)
+
+
+def _inside(loc: tuple[int | str, ...]) -> str:
+    return f" in {'.'.join(str(part) for part in loc[:-1])}" if len(loc) > 1 else ""
+
+
+def _handle(handle: str, secrets: Mapping[str, Any], name: str, where: str) -> None:
+    if handle and handle not in secrets:
+        # What was written isn't shown unless it looks like a name: it may be the key itself.
+        shown = repr(handle) if len(handle) <= 20 else "that handle"
+        raise ConfigError(
+            f"In {name}, {where} names a secret that isn't there: {shown}.",
+            hint=f"Name it under [secret]; there is {_list(secrets)}." if secrets else "Write [secret] with it.",
+        )
+
+
+def _table(value: object, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{where} has to be a table.", hint=f"Write it as in {MANUAL}.")
+    return value
+
+
+def _known(found: Iterable[str], allowed: Iterable[str], where: str, what: str) -> None:
+    allowed = tuple(allowed)
+    for each in found:
+        if each not in allowed:
+            raise ConfigError(
+                f"{where} the {what} {each!r}, which isn't known.",
+                hint=f"{_close(each, allowed)}There are {', '.join(allowed)}.",
+            )
+
+
+def _close(word: str, known: Iterable[str]) -> str:
+    found = difflib.get_close_matches(word, list(known), n=1)
+    return f"Did you mean {found[0]!r}? " if found else ""
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
