@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from addendum.cli import authority, check, demo, drive, inspect, operate, rehearse, revising, sandbox, step, work
+from addendum.cli import authority, check, demo, drive, inspect, mcp, operate, rehearse, revising, sandbox, step, work
 from addendum.cli.failure import report
 
 PROGRAM = "addendum"
@@ -33,6 +33,7 @@ PANELS = {
         authority.asks,
         authority.revoke,
     ),
+    "Serving": (mcp.mcp,),
     "Trying things": (rehearse.rehearse, step.step, demo.demo),
 }
 

@@ -1,0 +1,241 @@
+"""What the tools do: the use cases that the command line has, under the server's grant.
+
+The grant is the operator's. A run gets it, or one that is narrower; a run that was granted more by somebody else can be
+looked at here, and isn't driven: else a client could revise it, and spend what it was never given.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from addendum import wiring
+from addendum.authority.ceiling import meet
+from addendum.authority.grant import Grant, from_json
+from addendum.canon import Json
+from addendum.errors import Rejected, UsageError
+from addendum.kernel.policy import Allowances
+from addendum.mcp import asked
+from addendum.mcp.drives import Job
+from addendum.runs import asking, given, names, operate, query, revise, start
+from addendum.runs.admit import admit, violations
+from addendum.runs.context import Context
+from addendum.runs.result import StepResult
+
+Observer: TypeAlias = Callable[[Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Something that drives a run: which one, and how."""
+
+    run: str
+    job: Job
+
+
+class Desk:
+    """The tools on a context, whose grant is the most that any run gets here. Every method may be called from any
+    thread, and raises the errors of the use case that it is."""
+
+    def __init__(self, context: Context) -> None:
+        within = start.under_ceiling(context, context.grant)
+        self.context = replace(context, grant=within, ceiling=within)
+
+    @property
+    def ceiling(self) -> Grant:
+        """The grant of the server."""
+        return self.context.grant
+
+    # --- looking ----------------------------------------------------------------------------------------------
+
+    def check(self, ask: asked.Check) -> dict[str, Any]:
+        """Return whether a script may run, as `addendum check --json` does."""
+        admission = admit(ask.source, self.context.catalog, self._grant(ask.grant))
+        found = {**admission.to_json(), "ok": admission.admitted, "path": "script"}
+        return {**found, "violations": list(violations(admission))}
+
+    def plan(self, ask: asked.Plan) -> dict[str, Any]:
+        """Return what a revision would do, as `addendum plan --json` does."""
+        name = self._resolve(ask.run)
+        _, result = revise.foresee(
+            self.context,
+            name,
+            ask.source,
+            args=self._args(ask),
+            policy=ask.policy.chosen(),
+            allowances=_allowances(ask),
+        )
+        return self.told(result)
+
+    def show(self, ask: asked.Show) -> Any:
+        """Return what `addendum show --json` prints: the run, or its result, its script, or one call."""
+        store, name = self.context.store, self._resolve(ask.run)
+        if ask.call is not None:
+            return query.call_of(store, name, ask.call)
+        if ask.what == "result":
+            return query.result_of(store, name)
+        if ask.what == "source":
+            return {"run": name, "source": query.source_of(store, name)}
+        found = query.show(store, name)
+        return {**found.to_json(), "result": None if found.result is None else query.value(store, found.result)}
+
+    def catalog(self) -> dict[str, Any]:
+        """Return what may be called here, as `addendum catalog show --json` does, with what each is about."""
+        catalog, allowed = self.context.catalog, self.ceiling.capabilities
+        return {
+            "digest": catalog.digest,
+            "capabilities": [
+                {**catalog[name].to_json(), "about": catalog[name].about} for name in sorted(allowed) if name in catalog
+            ],
+            "grant": self.ceiling.to_json(),
+        }
+
+    def told(self, result: StepResult) -> dict[str, Any]:
+        """Return a result as the command line prints it."""
+        if result.run and result.certificate is None and result.stop != "store_unavailable":
+            result.certificate = query.certified(self.context.store, result.run)
+        return result.to_json()
+
+    def standing(self, run: str) -> dict[str, Any]:
+        """Return how a run stands that goes on while its client has its answer: the keys of its list entry."""
+        return query.summarize(query.read(self.context.store, run)).to_json()
+
+    # --- driving ----------------------------------------------------------------------------------------------
+
+    def run(self, ask: asked.Start) -> Task:
+        """Return what starts a run."""
+        names.check(ask.id)
+        grant = self._grant(ask.grant)
+        name = ask.id or start.fresh_name(self.context)
+        if ask.id and ask.id in {header.run for header in self.context.store.runs()}:
+            raise UsageError(
+                f"There is a run {ask.id!r} already.", hint="`show` tells how it stands, `resume` goes on.", run=ask.id
+            )
+
+        def job(stop: threading.Event, see: Observer) -> StepResult:
+            context = self._watched(see)
+            label, policy = ask.name, ask.policy.chosen()
+            return start.start(
+                context, ask.source, ask.args, grant=grant, policy=policy, name=label, run=name, stop=stop
+            )
+
+        return Task(name, job)
+
+    def resume(self, ask: asked.Resume) -> Task:
+        """Return what goes on with a run."""
+        name = self._driven(ask.run)
+        allowed = given.allowances(_supersede(ask.supersede), ask.retry)
+
+        def job(stop: threading.Event, see: Observer) -> StepResult:
+            context = self._watched(see)
+            wiring.recall(context, name)
+            return start.resume(context, name, policy=ask.policy.chosen(), allowances=allowed, stop=stop)
+
+        return Task(name, job)
+
+    def revise(self, ask: asked.Revise) -> Task:
+        """Return what applies another script, or other args, to a run."""
+        if ask.source is None and "args" not in ask.model_fields_set:
+            raise UsageError("Which script?", hint="Pass source or args; `resume` goes on with the run's own.")
+        name = self._driven(ask.run)
+        at = None if ask.at is None else (ask.at.seq, ask.at.chain)
+
+        def job(stop: threading.Event, see: Observer) -> StepResult:
+            context = self._watched(see)
+            wiring.recall(context, name)
+            return revise.revise(
+                context,
+                name,
+                ask.source,
+                args=self._args(ask),
+                policy=ask.policy.chosen(),
+                allowances=_allowances(ask),
+                at=at,
+                stop=stop,
+            )
+
+        return Task(name, job)
+
+    # --- deciding ---------------------------------------------------------------------------------------------
+
+    def cancel(self, ask: asked.Cancel) -> dict[str, Any]:
+        """Ask for the clean end of a run, whoever drives it."""
+        name = self._driven(ask.run)
+        return {"run": name, "driven": operate.cancel(self.context, name)}
+
+    def approve(self, ask: asked.Approve, by: str) -> dict[str, Any]:
+        """Answer what a run asks a person. `by` says who answered, for the record."""
+        name = self._driven(ask.run)
+        answered = operate.approve(
+            self.context, name, approved=ask.approved, note=ask.note, which=tuple(ask.which), by=by
+        )
+        return {"run": name, "approved": ask.approved, "answered": [each.identity for each in answered]}
+
+    def asks(self, run: str, which: list[str]) -> list[dict[str, Any]]:
+        """Return what a run asks a person: identity, capability, payload. Raises `UsageError` when it asks nothing."""
+        found = asking.open_asks(self.context.store, self._driven(run))
+        chosen = [each for each in found if not which or each["identity"] in which or each["key"] in which]
+        if not chosen:
+            raise UsageError(f"Nothing in the run {run} waits for an approval.", hint="`show` says what it waits for.")
+        return chosen
+
+    # --- inside -----------------------------------------------------------------------------------------------
+
+    def _grant(self, asked_for: Mapping[str, Any] | None) -> Grant:
+        """Return the grant of a new run: the server's, or the narrower one that was asked for. Raises `Rejected`."""
+        if asked_for is None:
+            return self.ceiling
+        known: Mapping[str, object] = self.context.catalog
+        found = given.grant(asked_for, known if "capabilities" in asked_for else self.ceiling.capabilities)
+        if found.principal and found.principal != self.ceiling.principal:
+            raise Rejected(
+                f"The grant names the principal {found.principal!r}.", hint="Leave it out: it is the server's to say."
+            )
+        return start.under_ceiling(self.context, found)
+
+    def _resolve(self, run: str) -> str:
+        return names.resolve(self.context.store, run)
+
+    def _driven(self, run: str) -> str:
+        """Return the run that is meant, if this server may drive it. Raises `Rejected`."""
+        name = self._resolve(run)
+        granted = query.read(self.context.store, name).history.grant
+        if granted is not None and not _holds(from_json(granted), self.ceiling):
+            raise Rejected(
+                f"The run {name} has another grant than this server may give.",
+                hint="It can be looked at here, and driven by the command line.",
+                run=name,
+            )
+        return name
+
+    def _watched(self, see: Observer) -> Context:
+        return replace(self.context, observer=see)
+
+    @staticmethod
+    def _args(ask: asked.Plan) -> Json:
+        chosen: Json = ask.args if "args" in ask.model_fields_set else revise.UNCHANGED
+        return chosen
+
+
+def _holds(granted: Grant, ceiling: Grant) -> bool:
+    """Whether a run's grant is within the ceiling already: meeting it with the ceiling takes nothing away."""
+    within = meet(granted, ceiling)
+    if not isinstance(within, Grant):
+        return False
+    for name, schema in ceiling.where.items():
+        own: Any = granted.where.get(name, {})
+        if name in granted.capabilities and schema not in (own, *own.get("allOf", ())[-1:]):
+            return False
+    return replace(within, where={}).digest == replace(granted, where={}).digest
+
+
+def _supersede(chosen: str | list[str] | None) -> given.Supersede:
+    if isinstance(chosen, str):
+        return True
+    return chosen if chosen is not None else False
+
+
+def _allowances(ask: asked.Plan) -> Allowances:
+    return given.allowances(_supersede(ask.supersede), ask.retry, ask.drops, ask.moves)

@@ -1,0 +1,140 @@
+"""Serving over stdio and over streamable HTTP, to an end that leaves every run resumable."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import uvicorn
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+
+from addendum.errors import ConfigError
+from addendum.mcp.drives import Drives
+from addendum.mcp.gate import PATH, Address, Bearer, rules
+
+CLOSING: Final = 2
+"""Seconds that open connections get at the end, once every run has come to its clean end."""
+BODY: Final = 4 * 1024 * 1024
+"""Bytes of one request over HTTP."""
+
+
+async def over_stdio(server: Server[Any], drives: Drives, leave: Callable[[], None]) -> None:
+    """Serve the one client at stdin and stdout, until it closes its end. Every run that is driven then comes to a clean
+    end; a client that is in a hurry and kills the process leaves what a crash leaves, and the next drive goes on.
+
+    After a signal it is the same, but that `leave` is called, which has to end the process: a thread still waits for
+    the next line of stdin, and nothing can wake it."""
+    loop = asyncio.get_running_loop()
+    serving = asyncio.create_task(_stdio(server))
+    ended: asyncio.Future[None] = loop.create_future()
+
+    def end() -> None:
+        drives.stop()
+        if not ended.done():
+            ended.set_result(None)
+
+    with _signals(loop, end):
+        await asyncio.wait({serving, ended}, return_when=asyncio.FIRST_COMPLETED)
+        await drives.ended()
+        if not serving.done():
+            leave()
+    await serving
+
+
+async def _stdio(server: Server[Any]) -> None:
+    try:
+        async with stdio_server() as (reading, writing):
+            await server.run(reading, writing, server.create_initialization_options())
+    except* (BrokenPipeError, ConnectionError):
+        pass  # the client is gone without a word
+
+
+async def over_http(
+    server: Server[Any],
+    drives: Drives,
+    listening: Address,
+    token: str,
+    names: tuple[str, ...],
+    say: Callable[[str], None],
+) -> None:
+    """Serve every client that has the token, until a signal comes. `say` is told where it listens.
+
+    Raises `ConfigError` for an address that can't be had."""
+    with _listener(listening) as listener:
+        found = Address(listening.host, listener.getsockname()[1])
+        app = server.streamable_http_app(
+            streamable_http_path=PATH, max_request_body_size=BODY, transport_security=rules(found, names)
+        )
+        settings = uvicorn.Config(
+            Bearer(app, token),
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=CLOSING,
+            ws="none",
+        )
+        say(f"Addendum serves MCP at http://{found}{PATH}")
+        await _Uvicorn(settings, drives).serve(sockets=[listener])
+
+
+class _Uvicorn(uvicorn.Server):
+    """Ends once every run has come to its clean end, so that clients that wait for one get its answer."""
+
+    def __init__(self, settings: uvicorn.Config, drives: Drives) -> None:
+        super().__init__(settings)
+        self._drives = drives
+        self._ending: asyncio.Task[None] | None = None
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        with _signals(asyncio.get_running_loop(), self._end):
+            yield
+
+    def _end(self) -> None:
+        self._drives.stop()
+        self._ending = asyncio.create_task(self._ended())
+
+    async def _ended(self) -> None:
+        await self._drives.ended()
+        self.should_exit = True
+
+
+@contextmanager
+def _listener(listening: Address) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((listening.host, listening.port))
+        except OSError as error:
+            raise ConfigError(
+                f"The server can't listen at {listening}: {error.strerror}.", hint="Name another address or port."
+            ) from None
+        yield listener
+    finally:
+        listener.close()
+
+
+@contextmanager
+def _signals(loop: asyncio.AbstractEventLoop, end: Callable[[], None]) -> Iterator[None]:
+    """Call a function on SIGINT and SIGTERM; the second one kills."""
+
+    def handle(number: int) -> None:
+        loop.remove_signal_handler(number)
+        end()
+
+    watched = (signal.SIGINT, signal.SIGTERM) if sys.platform != "win32" else ()
+    for number in watched:
+        loop.add_signal_handler(number, handle, number)
+    try:
+        yield
+    finally:
+        for number in watched:
+            loop.remove_signal_handler(number)
