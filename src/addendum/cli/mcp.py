@@ -20,51 +20,58 @@ if TYPE_CHECKING:
 TOKEN = "ADDENDUM_MCP_TOKEN"
 
 
+Http = Annotated[
+    str | None,
+    typer.Option(
+        "--http",
+        metavar="HOST:PORT",
+        help="Serve streamable HTTP at this address, under /mcp, instead of stdio. Clients need a token.",
+        show_default=False,
+    ),
+]
+Grant = Annotated[
+    str | None,
+    typer.Option(
+        "--grant",
+        metavar="FILE",
+        help="The most that a run may use: a TOML or JSON file. Needed unless the provider is `demo`.",
+        show_default=False,
+    ),
+]
+Approvals = Annotated[
+    str,
+    typer.Option(
+        "--approvals",
+        metavar="off|ask|client",
+        help="Who answers approvals through this server: nobody, the person whom the client asks, or any client.",
+    ),
+]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        "--token",
+        metavar="env:NAME|file:PATH",
+        help=f"Where the token of --http is (default: the variable {TOKEN}, else one is made and printed).",
+        show_default=False,
+    ),
+]
+Hosts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-host",
+        metavar="NAME[:PORT]",
+        help="Another name that clients may call the server by, as behind a proxy.",
+        show_default=False,
+    ),
+]
+
+
 def mcp(
-    http: Annotated[
-        str | None,
-        typer.Option(
-            "--http",
-            metavar="HOST:PORT",
-            help="Serve streamable HTTP at this address, under /mcp, instead of stdio. Clients need a token.",
-            show_default=False,
-        ),
-    ] = None,
-    grant: Annotated[
-        str | None,
-        typer.Option(
-            "--grant",
-            metavar="FILE",
-            help="The most that a run may use: a TOML or JSON file. Needed unless the provider is `demo`.",
-            show_default=False,
-        ),
-    ] = None,
-    approvals: Annotated[
-        str,
-        typer.Option(
-            "--approvals",
-            metavar="off|ask|client",
-            help="Who answers approvals through this server: nobody, the person whom the client asks, or any client.",
-        ),
-    ] = "off",
-    token: Annotated[
-        str | None,
-        typer.Option(
-            "--token",
-            metavar="env:NAME|file:PATH",
-            help=f"Where the token of --http is (default: the variable {TOKEN}, else one is made and printed).",
-            show_default=False,
-        ),
-    ] = None,
-    hosts: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allow-host",
-            metavar="NAME[:PORT]",
-            help="Another name that clients may call the server by, as behind a proxy.",
-            show_default=False,
-        ),
-    ] = None,
+    http: Http = None,
+    grant: Grant = None,
+    approvals: Approvals = "off",
+    token: Token = None,
+    hosts: Hosts = None,
     store: options.Store = None,
     sandbox: options.Sandbox = None,
     provider: options.Provider = None,

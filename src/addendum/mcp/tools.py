@@ -60,6 +60,69 @@ class Tool:
         )
 
 
+_TOOLS: Final = (
+    Tool(
+        "check",
+        "Check a script",
+        "Check whether a workflow script may run: the language's rules, and its worst case of calls and cost "
+        "against the grant. Nothing is executed. `ok` is the verdict; each of `violations` has a line, a message "
+        "and a fix.",
+        asked.Check,
+        read_only=True,
+    ),
+    Tool(
+        "run",
+        "Run a script",
+        "Start a run of a workflow script and drive it until it ends, fails, waits for a person or reaches a "
+        "limit. Calls services and spends money, within the grant. Answers with `status` (completed, failed, "
+        "stopped, waiting, paused, not_admitted), `result`, and `message` and `hint` when it didn't complete. For "
+        "a corrected script of a failed run use `plan` and `revise` instead: a new run pays for everything again.",
+        asked.Start,
+        open_world=True,
+    ),
+    Tool(
+        "resume",
+        "Go on with a run",
+        "Go on with a run with the script that it has: after an approval, a raised limit, a cancellation, or to "
+        "try failed calls again. What is committed is replayed and not paid for again.",
+        asked.Resume,
+        open_world=True,
+    ),
+    Tool(
+        "plan",
+        "Plan a revision",
+        "Say what another script, or other args, would do to a run, before anything is paid: calls that are "
+        "replayed for free, moved, or new (`details.plan`), their price, and counterexamples when the revision "
+        "isn't admitted. Sends and writes nothing.",
+        asked.Plan,
+        read_only=True,
+    ),
+    Tool(
+        "revise",
+        "Revise a run",
+        "Apply another script, or other args, to a run, and drive it: calls that succeeded before are replayed, "
+        "new ones are paid for. Call `plan` first and pass its `details.plan.at` as `at`.",
+        asked.Revise,
+        open_world=True,
+    ),
+    Tool(
+        "show",
+        "Show a run",
+        "Show how a run stands: its status, calls with identities and cost, why it stopped, and what to do next; "
+        "or its result, its script, or one call with payload and result. Also for a run that goes on meanwhile, or "
+        "whose answer got lost.",
+        asked.Show,
+        read_only=True,
+    ),
+    Tool(
+        "cancel",
+        "Cancel a run",
+        "Ask for the clean end of a run that is driven now: nothing new is sent, and what is in flight is finished "
+        "and kept. `resume` can go on later.",
+        asked.Cancel,
+        idempotent=True,
+    ),
+)
 _APPROVE: Final[Mapping[Mode, str]] = {
     "off": "Approvals are off in this server: they are for a person. Calling this lists what waits, and says how the "
     "person answers.",
@@ -71,76 +134,14 @@ _APPROVE: Final[Mapping[Mode, str]] = {
 
 def tools(mode: Mode) -> tuple[Tool, ...]:
     """Return the tools of a server whose approvals are answered in a mode."""
-    return (
-        Tool(
-            "check",
-            "Check a script",
-            "Check whether a workflow script may run: the language's rules, and its worst case of calls and cost "
-            "against the grant. Nothing is executed. `ok` is the verdict; each of `violations` has a line, a message "
-            "and a fix.",
-            asked.Check,
-            read_only=True,
-        ),
-        Tool(
-            "run",
-            "Run a script",
-            "Start a run of a workflow script and drive it until it ends, fails, waits for a person or reaches a "
-            "limit. Calls services and spends money, within the grant. Answers with `status` (completed, failed, "
-            "stopped, waiting, paused, not_admitted), `result`, and `message` and `hint` when it didn't complete. For "
-            "a corrected script of a failed run use `plan` and `revise` instead: a new run pays for everything again.",
-            asked.Start,
-            open_world=True,
-        ),
-        Tool(
-            "resume",
-            "Go on with a run",
-            "Go on with a run with the script that it has: after an approval, a raised limit, a cancellation, or to "
-            "try failed calls again. What is committed is replayed and not paid for again.",
-            asked.Resume,
-            open_world=True,
-        ),
-        Tool(
-            "plan",
-            "Plan a revision",
-            "Say what another script, or other args, would do to a run, before anything is paid: calls that are "
-            "replayed for free, moved, or new (`details.plan`), their price, and counterexamples when the revision "
-            "isn't admitted. Sends and writes nothing.",
-            asked.Plan,
-            read_only=True,
-        ),
-        Tool(
-            "revise",
-            "Revise a run",
-            "Apply another script, or other args, to a run, and drive it: calls that succeeded before are replayed, "
-            "new ones are paid for. Call `plan` first and pass its `details.plan.at` as `at`.",
-            asked.Revise,
-            open_world=True,
-        ),
-        Tool(
-            "show",
-            "Show a run",
-            "Show how a run stands: its status, calls with identities and cost, why it stopped, and what to do next; "
-            "or its result, its script, or one call with payload and result. Also for a run that goes on meanwhile, or "
-            "whose answer got lost.",
-            asked.Show,
-            read_only=True,
-        ),
-        Tool(
-            "approve",
-            "Answer an approval",
-            f"Answer what a run asks a person. {_APPROVE[mode]} Afterwards `resume` goes on.",
-            asked.Approve,
-            open_world=mode != "off",
-        ),
-        Tool(
-            "cancel",
-            "Cancel a run",
-            "Ask for the clean end of a run that is driven now: nothing new is sent, and what is in flight is finished "
-            "and kept. `resume` can go on later.",
-            asked.Cancel,
-            idempotent=True,
-        ),
+    approve = Tool(
+        "approve",
+        "Answer an approval",
+        f"Answer what a run asks a person. {_APPROVE[mode]} Afterwards `resume` goes on.",
+        asked.Approve,
+        open_world=mode != "off",
     )
+    return (*_TOOLS, approve)
 
 
 def schema(model: type[asked.Asked]) -> dict[str, Any]:
