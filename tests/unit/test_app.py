@@ -907,3 +907,36 @@ def test_clock_and_limits(sandbox: Sandbox) -> None:
         source = "async def orchestrate(ctx, args):\n    await ctx.sleep(3600)\n    return await ctx.now()\n"
         result = app.run(source)
     assert str(result.result) > "2026-01-01T01:00:00"
+
+
+def test_a_sleep_goes_on_where_it_was(sandbox: Sandbox) -> None:
+    """A run that is driven again doesn't sleep anew, whatever the first process slept of it."""
+    source = """
+async def rest(ctx):
+    await ctx.sleep(3600)
+
+async def work(ctx):
+    return await ctx.run("note.write", {"text": "x"})
+
+async def orchestrate(ctx, args):
+    return len(await ctx.parallel([rest(ctx), work(ctx)]))
+"""
+    store, clock, stop = MemoryStore(), ManualClock(), threading.Event()
+
+    def watch(event: Mapping[str, object]) -> None:
+        if event["event"] == "settled":
+            stop.set()
+
+    def opened(**more: object) -> App:
+        app = App(store=store, sandbox=sandbox, clock=clock, **more)  # type: ignore[arg-type]
+        app.capability("note.write", effect="read")(lambda text: text)
+        return app
+
+    with opened(observer=watch) as app:
+        assert app.run(source, run="r", stop=stop).stop == "cancelled"
+    (slept,) = [entry for entry in store.entries("r") if entry.kind == "sleep"]
+    assert slept.body["until_ms"] / 1000 - clock.now() == 3600
+    clock.advance(3601)
+    with opened() as app:
+        assert app.resume("r").result == 2
+    assert sum(1 for entry in store.entries("r") if entry.kind == "sleep") == 1

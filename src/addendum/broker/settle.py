@@ -43,6 +43,8 @@ from addendum.records.stored import Entry
 GRACE = 30.0
 """Seconds beyond its time limit after which a call counts as lost, though nobody said so: a handler that blocks the
 event loop keeps the loop from saying it."""
+DURABLE = 1.0
+"""Seconds from which on it is written down when a sleep ends: after a crash a shorter one begins anew."""
 BACKOFF = 0.5
 """Seconds before the first retry; each next one waits twice as long."""
 
@@ -162,14 +164,30 @@ class Settler:
 
     def _reads(self, calls: Sequence[Call]) -> list[Record]:
         done: list[Done] = []
+        begun: list[Entry] = []
         for call in calls:
-            if call.capability == "ctx.sleep":
-                seconds = call.payload.get("seconds", 0) if isinstance(call.payload, dict) else 0
-                if isinstance(seconds, int | float) and seconds > 0:
-                    self.flights.at(self.clock.monotonic() + seconds, call)
-                    continue
-            done.append(self._read(call))
+            left = self._sleeps(call, begun) if call.capability == "ctx.sleep" else 0.0
+            if left > 0:
+                self.flights.at(self.clock.monotonic() + left, call)
+            else:
+                done.append(self._read(call))
+        if begun:
+            self.commits.write(begun, {})
         return self.commits.commit(done)
+
+    def _sleeps(self, call: Call, begun: list[Entry]) -> float:
+        """Return how many seconds of a sleep are left. One that another process began goes on where it was; a clock
+        that was set back doesn't make it longer."""
+        seconds = call.payload.get("seconds", 0) if isinstance(call.payload, dict) else 0
+        if not isinstance(seconds, int | float) or seconds < DURABLE:
+            return float(seconds) if isinstance(seconds, int | float) else 0.0
+        now, known = self.clock.now(), self.journal.history.sleeps.get(call.identity)
+        if known is not None and known["digest"] == call.digest:
+            return float(min(seconds, known["until_ms"] / 1000 - now))
+        until = round((now + seconds) * 1000)
+        if until <= canon.MAX_INT:
+            begun.append(Entry("sleep", {"identity": call.identity, "digest": call.digest, "until_ms": until}))
+        return float(seconds)
 
     def _read(self, call: Call) -> Done:
         value = read(call, self.clock)

@@ -20,6 +20,7 @@ Times are integers (`at_ms` since 1970, `micros` of duration): a body without fl
 | `ask` | a rule of the grant asks a person before a call is sent |
 | `allow` | a person answered that, for this payload and once |
 | `answer` | a person answered an open approval while another process drove the run |
+| `sleep` | a strand sleeps, and until when |
 | `cancel` | an operator asked for the end of the run |
 | `request` | what a person wants a script for, with its args: a run that has no script yet |
 | `draft` | a model is about to be asked for a script: durable before it is, with what it may cost at most |

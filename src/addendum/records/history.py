@@ -134,6 +134,8 @@ class History:
     """The catalog of the last drive, or the one that an operator accepted since."""
     seconds: float = 0.0
     rebinds: int = 0
+    sleeps: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Sleeps that have begun and aren't over, by identity."""
     ended: Ended | None = None
     request: Ref | None = None
     """What a person wanted a script for, as text."""
@@ -305,7 +307,9 @@ class History:
                 there.superseded = body["revision"]
         self.prefix[identity] = record
         record.identity = identity
-        if not record.is_read:
+        if record.is_read:
+            self.sleeps.pop(identity, None)
+        else:
             usage = self.usage(record.capability)
             usage.succeeded += record.ok
             usage.cost += record.cost
@@ -320,6 +324,9 @@ class History:
         if body.get("late"):
             record.late = seq
         self.rebinds += 1
+
+    def _sleep(self, seq: int, body: Mapping[str, Any]) -> None:
+        self.sleeps[body["identity"]] = body
 
     def _abandon(self, seq: int, body: Mapping[str, Any]) -> None:
         self._over(body["attempt"])
@@ -388,6 +395,7 @@ _FOLD = {
     "abandon": History._abandon,
     "answer": History._answer,
     "cancel": History._cancel,
+    "sleep": History._sleep,
     "request": History._request,
     "draft": History._draft,
     "drafted": History._drafted,
