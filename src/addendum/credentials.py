@@ -17,7 +17,7 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Never, NoReturn
 
@@ -75,6 +75,22 @@ class Secret:
         raise TypeError("a Secret has no state to show")
 
 
+class _Later(Secret):
+    """A secret that is read when it is revealed for the first time."""
+
+    __slots__ = ("__get",)
+
+    __get: Callable[[], Secret]
+
+    def __init__(self, handle: str, get: Callable[[], Secret]) -> None:
+        super().__init__(handle, "")
+        object.__setattr__(self, "_Later__get", get)
+
+    def reveal(self) -> str:
+        """Return the value. Raises `ConfigError` when it can't be read."""
+        return self.__get().reveal()
+
+
 class Credentials:
     """The secrets of one services file. `handles` maps each handle to its source: `env:NAME`, `file:PATH` (relative to
     `folder`), `keyring:SERVICE/USER`. Safe to use from any thread.
@@ -105,6 +121,13 @@ class Credentials:
             if handle not in self._read:
                 self._read[handle] = self._fetch(handle)
             return self._read[handle]
+
+    def later(self, handle: str) -> Secret:
+        """Return a secret that is read when it is revealed: a catalog can be shown where no secret is. Raises
+        `ConfigError` for a handle that isn't there."""
+        if handle not in self._handles:
+            return self.get(handle)
+        return _Later(handle, lambda: self.get(handle))
 
     def redact(self, text: str) -> str:
         """Return a text with every value that was read replaced by `[secret HANDLE]`, however it is spelt."""

@@ -172,7 +172,7 @@ def open_services(file: ServicesFile, settings: Settings) -> Router:
 
     credentials, thread = open_credentials(file), LoopThread()
     tools = Tools(
-        secret=credentials.get,
+        secret=credentials.later,
         artifacts=open_artifacts(settings),
         folder=file.folder,
         model=lambda choice: open_model(choice, credentials, file.folder),
@@ -195,9 +195,9 @@ def open_model(choice: ModelChoice, credentials: Credentials, folder: Path) -> M
         from addendum.testing.scripted_model import ScriptedModel
 
         return ScriptedModel.load(folder / choice.model.removeprefix("scripted:"))
-    from addendum.models.hosted import HostedModel
+    from addendum.models.later import LaterModel
 
-    return HostedModel(choice, credentials.get(choice.secret) if choice.secret else None)
+    return LaterModel(choice, credentials.later(choice.secret) if choice.secret else None)
 
 
 def open_artifacts(settings: Settings) -> FileArtifacts:
