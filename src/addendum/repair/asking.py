@@ -1,0 +1,107 @@
+"""Asking a model once, on the event loop of the providers, and waiting for it no longer than it has time.
+
+It goes the way that a call of a capability goes: what it answers is copied and checked, what it raises is one of the
+known failures, and a model that never comes back doesn't keep the run.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from addendum.broker import fit
+from addendum.broker.dispatch import Answered
+from addendum.canon import Json
+from addendum.errors import CapabilityError
+from addendum.ports import Model, Prompt, Reply, Request
+from addendum.runs.context import Context
+
+GRACE: Final = 5.0
+"""Seconds beyond the model's own time limit, at most; a quarter of it where that is less."""
+LOOK: Final = 0.1
+"""Seconds between two looks at whether somebody wants it to stop."""
+
+
+@dataclass(slots=True)
+class Asking:
+    """A model as a provider of one call."""
+
+    model: Model
+    prompt: Prompt
+    answered_by: str = ""
+
+    async def dispatch(self, request: Request) -> Reply:
+        """Ask it."""
+        written = await self.model.write(self.prompt)
+        self.answered_by = fit.text(written.model, 200)
+        return Reply(written.value, written.usage)
+
+    async def lookup(self, capability: str, key: str) -> Reply | None:
+        """A model remembers nothing."""
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What came of asking. `unknown` says why nobody knows; `size` is that of the answer in bytes of JSON, `data` are
+    its bytes. `cost` is None when nobody said."""
+
+    seconds: float
+    value: Json = None
+    data: bytes = b""
+    cost: int | None = None
+    tokens: int = 0
+    model: str = ""
+    error: CapabilityError | None = None
+    unknown: str = ""
+    unfit: str = ""
+
+
+@dataclass(slots=True)
+class Line:
+    """Whom a loop asks, one question after the other."""
+
+    context: Context
+    model: Model
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def ask(self, prompt: Prompt, request: Request, timeout: float) -> Said:
+        """Ask, and wait. Never raises for anything that a model does."""
+        asking = Asking(self.model, prompt)
+        dispatcher = self.context.dispatcher(asking, self.context.loop)
+        began = time.monotonic()
+        grace = min(GRACE, timeout / 4)
+        try:
+            dispatcher.send([(request, timeout + grace)])
+            while not self.stop.is_set():
+                try:
+                    answer = dispatcher.answers.get(timeout=LOOK)
+                except queue.Empty:
+                    if time.monotonic() - began > timeout + 2 * grace + 1:
+                        # It doesn't let its event loop go on, so nothing on that loop can end it.
+                        return Said(seconds=time.monotonic() - began, unknown=f"no answer within {timeout:g} s")
+                    continue
+                if isinstance(answer, Answered):
+                    return _said(answer, asking.answered_by or self.model.name)
+            return Said(seconds=time.monotonic() - began, unknown="it was stopped while the model was asked")
+        finally:
+            dispatcher.close()
+
+
+def _said(answer: Answered, model: str) -> Said:
+    if answer.unknown or answer.error is not None:
+        return Said(seconds=answer.seconds, error=answer.error, unknown=answer.unknown)
+    reply = answer.reply
+    assert reply is not None
+    return Said(
+        seconds=answer.seconds,
+        value=cast("Json", reply.value),  # it was read back from JSON
+        data=answer.data or b"null",
+        cost=reply.usage.cost,
+        tokens=reply.usage.tokens,
+        model=model,
+        unfit=answer.unfit,
+    )
