@@ -760,12 +760,17 @@ def test_run_within_a_handler(app: App) -> None:
 def test_events(images: App) -> None:
     """The events of a run come one by one, the result last."""
     events = list(images.events(images.run, FIXED))
-    assert [event["event"] for event in events] == ["dispatched", "settled", "handed_over"] * 2 + ["result"]
+    assert [event["event"] for event in events] == [
+        "began",
+        *["dispatched", "settled", "handed_over"] * 2,
+        "ended",
+        "result",
+    ]
     last = events[-1]
     assert last["event"] == "result"
     assert last["result"].status == "completed"
     again = [event["event"] for event in images.events(images.resume, last["run"])]
-    assert again == ["replayed", "replayed", "result"]
+    assert again == ["began", "replayed", "replayed", "ended", "result"]
 
 
 def test_observer(sandbox: Sandbox) -> None:
@@ -779,8 +784,8 @@ def test_observer(sandbox: Sandbox) -> None:
     with App(store=MemoryStore(), sandbox=sandbox, observer=watch) as app:
         app.capability("work.do", effect="read")(lambda: 1)
         assert app.run(ONE).result == 1
-        assert len(list(app.events(app.run, ONE))) == 4
-    assert seen == ["dispatched", "settled", "handed_over"] * 2
+        assert len(list(app.events(app.run, ONE))) == 6
+    assert seen == ["began", "dispatched", "settled", "handed_over", "ended"] * 2
 
 
 def test_events_of_what_has_none(images: App) -> None:
@@ -844,7 +849,7 @@ def test_awaiting(images: App) -> None:
         first = await images.aio.run(DRAFT)
         plan = await images.aio.plan(first.run, FIXED)
         events = [event["event"] async for event in images.aio.events(images.revise, first.run, FIXED, at=plan)]
-        assert events == ["replayed", "dispatched", "settled", "handed_over", "result"]
+        assert events == ["planned", "began", "replayed", "dispatched", "settled", "handed_over", "ended", "result"]
         assert (await images.aio.show(first.run)).summary.status == "completed"
         assert len(await images.aio.runs()) == 2
         with pytest.raises(NotFound):

@@ -117,6 +117,7 @@ class Commits:
                 "seq": record.seq,
                 "ok": record.ok,
                 "cost": record.cost,
+                "tokens": entry.body.get("tokens", 0),
                 "failure": entry.body.get("failure"),
             }
         )

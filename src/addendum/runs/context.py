@@ -43,3 +43,10 @@ class Context:
     schemas: Schemas = field(default_factory=Schemas)
     """The capabilities' schemas, compiled once for all runs."""
     dispatcher: Callable[[Provider, asyncio.AbstractEventLoop | None], Dispatcher] = Dispatcher
+
+    def tell(self, event: Mapping[str, Json]) -> None:
+        """Tell the observer; an exception in it is dropped."""
+        try:
+            self.observer(event)
+        except Exception:  # noqa: BLE001 - whoever watches can't change the run
+            return

@@ -21,6 +21,45 @@ class Log(TypedDict):
     text: str
 
 
+class Began(TypedDict):
+    """A drive of the run began: `how` is `run`, `resume` or `revise`, `revision` the source's number. `drive` counts
+    from 1."""
+
+    run: str
+    event: Literal["began"]
+    drive: int
+    revision: int
+    how: str
+
+
+class Ended(TypedDict):
+    """The drive ended. `status`, `stop` and `error` are those of its result; `dispatched`, `executed` and `replayed`
+    count calls, `cost` is what this drive paid."""
+
+    run: str
+    event: Literal["ended"]
+    drive: int
+    status: str
+    stop: str | None
+    error: str | None
+    dispatched: int
+    executed: int
+    replayed: int
+    cost: int
+
+
+class Planned(TypedDict):
+    """A revision was planned, which took so many `seconds`. `replayed` calls would come from the store, `frontier` ones
+    would be new, as far as it was seen."""
+
+    run: str
+    event: Literal["planned"]
+    status: str
+    replayed: int
+    frontier: int
+    seconds: float
+
+
 # The next two have keys that are keywords of Python.
 Dispatched = TypedDict(
     "Dispatched",
@@ -52,7 +91,8 @@ Retry = TypedDict(
 
 
 class Settled(TypedDict):
-    """A call has its outcome, and it is durable. `failure` has `code`, `message` and `retryable`; None for a result."""
+    """A call has its outcome, and it is durable. `failure` has `code`, `message` and `retryable`; None for a result.
+    `tokens` are those that the provider reported."""
 
     run: str
     event: Literal["settled"]
@@ -61,6 +101,7 @@ class Settled(TypedDict):
     seq: int
     ok: bool
     cost: int
+    tokens: int
     failure: Mapping[str, Json] | None
 
 
@@ -148,6 +189,9 @@ class Finished(TypedDict):
 
 Event: TypeAlias = (
     Log
+    | Began
+    | Ended
+    | Planned
     | Dispatched
     | Retry
     | Settled

@@ -53,6 +53,7 @@ class Attempt:
             number = journal.history.drives + 1
             catalog = self.context.catalog
             journal.append(Entry("drive", self._begin(number)), blobs={catalog.digest: catalog.data})
+            self.notice({"event": "began", "drive": number, "revision": journal.history.revision, "how": self.how})
             drive = self._drive(number, dispatcher)
             ending = drive.run()
             locate(self.scene.program, ending.where)
@@ -132,10 +133,7 @@ class Attempt:
         return drive
 
     def notice(self, event: dict[str, Any]) -> None:
-        try:
-            self.context.observer({"run": self.scene.journal.run, **event})
-        except Exception:  # noqa: BLE001 - whoever watches can't change the run
-            return
+        self.context.tell({"run": self.scene.journal.run, **event})
 
     def _end(self, drive: Drive, ending: Ending, number: int) -> StepResult:
         journal, settler = self.scene.journal, drive.settler
@@ -183,7 +181,19 @@ class Attempt:
         except StoreError as error:
             if ending.stop != "store_unavailable":
                 ending = Ending("stopped", "store_unavailable", None, error.message, error.hint, where=ending.where)
-        return self._result(drive, ending, body, orphans)
+        found = self._result(drive, ending, body, orphans)
+        told = ("dispatched", "executed", "replayed", "cost")
+        self.notice(
+            {
+                "event": "ended",
+                "drive": number,
+                "status": found.status,
+                "stop": found.stop,
+                "error": found.error,
+                **{name: body["counts"][name] for name in told},
+            }
+        )
+        return found
 
     def _counts(self, drive: Drive, orphans: int) -> dict[str, int]:
         tally = drive.settler.commits.tally

@@ -71,7 +71,7 @@ def _draw(
     policy: Mapping[str, object] | None,
     allowances: Allowances,
 ) -> Drawn:
-    history = journal.history
+    history, begun = journal.history, context.clock.monotonic()
     if source is None:
         source = context.store.blob(current(journal).source).decode("utf-8")
     if args is UNCHANGED:
@@ -89,6 +89,16 @@ def _draw(
         admission, found.new_work = within(admission, context.catalog, accounts, replayed)
         if admission.program is None:
             return Drawn(admission)
+    context.tell(
+        {
+            "run": journal.run,
+            "event": "planned",
+            "status": found.status,
+            "replayed": len(found.replayed),
+            "frontier": len(found.frontier),
+            "seconds": context.clock.monotonic() - begun,
+        }
+    )
     return Drawn(admission, found, ready, args)
 
 
