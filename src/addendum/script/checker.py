@@ -13,13 +13,14 @@ import ast
 
 from addendum.script.bounds import Bounds
 from addendum.script.bounds import analyse as bound
+from addendum.script.compiles import certain
 from addendum.script.facts import gather
 from addendum.script.program import Program, build
 from addendum.script.report import Facts, Report, Violation
 from addendum.script.rules import RULES
 from addendum.script.rules.subject import Subject
 from addendum.script.scope import Scope, analyse
-from addendum.script.source import DEFAULT_LIMITS, Limits, Source, parse, revision_of
+from addendum.script.source import DEFAULT_LIMITS, Limits, Source, read, revision_of, uncompilable
 
 MAX_VIOLATIONS = 200
 """How many violations a report lists."""
@@ -44,10 +45,13 @@ def examine(
 
 
 def _examine(text: str, granted: frozenset[str] | None, limits: Limits) -> tuple[Report, Scope | None, Bounds | None]:
-    source = parse(text, limits)
+    source = read(text, limits)
     if isinstance(source, Violation):
         return Report((source,), Facts(), revision_of(text)), None, None
     scope = analyse(source.tree)
+    refused = None if certain(scope, text) else uncompilable(source)
+    if refused is not None:
+        return Report((refused,), Facts(), source.revision), None, None
     if scope.depth > limits.max_depth:
         subject = Subject(source, scope, Bounds(), limits)
         return Report(tuple(RULES["R00"].check(subject))[:1], Facts(), source.revision), None, None
@@ -63,7 +67,7 @@ def report(
     found: list[Violation] = []
     for module in RULES.values():
         found += module.check(subject)
-    unique = sorted(set(found), key=lambda v: (v.line, v.column, v.rule, v.message))
+    unique = sorted(set(found), key=lambda v: (v.line, v.column, v.rule, v.message, v.fix, v.severity, v.expression))
     return Report(tuple(unique[:MAX_VIOLATIONS]), gather(scope, bounds), source.revision)
 
 

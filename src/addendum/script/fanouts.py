@@ -77,7 +77,7 @@ class Branches:
 
     def _variable(self, name: ast.Name, found: dict[str, None]) -> list[ast.expr]:
         """Note a function that is named; return the expressions that a variable may hold or grow by."""
-        home = self._scope.frames[name].home(name.id)
+        home = self._scope.homes[name]
         if home is None:
             return []
         below: list[ast.expr] = []
@@ -123,7 +123,7 @@ def _growth(scope: Scope) -> dict[tuple[Names, str], list[ast.expr]]:
 
     def note(target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Name):
-            home = scope.frames[target].home(target.id)
+            home = scope.homes[target]
             if home is not None:
                 grown.setdefault((home, target.id), []).append(value)
 

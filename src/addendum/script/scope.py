@@ -105,23 +105,29 @@ class Names:
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """The walk's result. `index` has the nodes by type in source order, `parent` each node's parent.
+    """The walk's result. `index` has the nodes by type in source order, `names` the names by what they are called,
+    `parent` each node's parent.
 
-    `frames` has the names that each node stands among, `inner` those that a def, lambda or comprehension opens.
+    `frames` has the names that each node stands among, `inner` those that a def, lambda or comprehension opens,
+    `homes` the frame whose name each name is: None for a builtin or an undefined one.
     """
 
     tree: ast.Module
     functions: tuple[Function, ...] = ()
     orchestrate: Function | None = None
     index: defaultdict[type[ast.AST], list[ast.AST]] = field(default_factory=lambda: defaultdict(list))
+    names: defaultdict[str, list[ast.Name]] = field(default_factory=lambda: defaultdict(list))
     parent: dict[ast.AST, ast.AST] = field(default_factory=dict)
     frames: dict[ast.AST, Names] = field(default_factory=dict)
     inner: dict[ast.AST, Names] = field(default_factory=dict)
+    homes: dict[ast.Name, Names | None] = field(default_factory=dict)
     module: Names = field(init=False)
     depth: int = 0
     deepest: ast.AST | None = None
     _of: dict[ast.AST, Function] = field(default_factory=dict)
     _counted: dict[ast.AST, bool] = field(default_factory=dict)
+    _ctx_calls: dict[ast.AST, CtxCall] = field(default_factory=dict)
+    _callees: dict[ast.Call, Function | Parameter | None] = field(default_factory=dict)
 
     def enclosing(self, node: ast.AST) -> Function | None:
         """Return the innermost def around a node; for a def itself, the one around it. None at the top level."""
@@ -134,7 +140,7 @@ class Scope:
 
     def bindings(self, name: ast.Name) -> list[Binding] | None:
         """Return everything that a name may be bound to where it stands; None when the script doesn't bind it."""
-        home = self.frames[name].home(name.id)
+        home = self.homes[name]
         return None if home is None else home.bindings[name.id]
 
     def values(self, expr: ast.expr, _seen: frozenset[str] = frozenset()) -> list[Binding] | None:
@@ -174,6 +180,13 @@ class Scope:
 
         Where a name may be several functions, a reaching one is returned.
         """
+        if type(call.func) is ast.Attribute:
+            return None
+        if call not in self._callees:
+            self._callees[call] = self._callee(call)
+        return self._callees[call]
+
+    def _callee(self, call: ast.Call) -> Function | Parameter | None:
         values = self.values(call.func) or []
         found = [value for value in values if isinstance(value, Function | Parameter)]
         for value in found:
@@ -183,13 +196,19 @@ class Scope:
 
     def ctx_call(self, call: ast.AST) -> CtxCall | None:
         """Return what a call of `ctx.method(...)` is, None for other nodes and unknown methods."""
-        if not isinstance(call, ast.Call):
+        if type(call) is not ast.Call:
             return None
         func = call.func
-        if not isinstance(func, ast.Attribute) or func.attr not in METHODS:
+        if type(func) is not ast.Attribute or type(func.value) is not ast.Name:
             return None
-        if not isinstance(func.value, ast.Name) or func.value.id != "ctx":
+        if func.value.id != "ctx" or func.attr not in METHODS:
             return None
+        known = self._ctx_calls.get(call)
+        if known is None:
+            known = self._ctx_calls[call] = self._ctx_call(call, func)
+        return known
+
+    def _ctx_call(self, call: ast.Call, func: ast.Attribute) -> CtxCall:
         capability = None
         if func.attr == "run" and call.args:
             first = call.args[0]
@@ -233,6 +252,7 @@ def analyse(tree: ast.Module) -> Scope:
     """Walk a tree once and resolve its names. Pure; raises nothing for a tree that `compile` accepts."""
     scope = Scope(tree)
     functions = _walk(scope, tree)
+    _resolve(scope)
     scope.functions = tuple(functions)
     _reach(scope, functions)
     _number(functions)
@@ -245,6 +265,15 @@ def analyse(tree: ast.Module) -> Scope:
 
 _FIELDS: Final[dict[type[ast.AST], tuple[str, ...]]] = {}
 _SKIP: Final = frozenset({"ctx", "op", "ops", "type_comment", "type_ignores", "kind", "id", "attr", "arg", "n", "s"})
+_COMMON: Final[frozenset[type[ast.AST]]] = frozenset(
+    {
+        *(ast.Return, ast.Assign, ast.AugAssign, ast.For, ast.While, ast.If, ast.Try, ast.Raise, ast.Assert, ast.Expr),
+        *(ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.IfExp, ast.Dict, ast.Set, ast.Await, ast.Compare, ast.Call),
+        *(ast.keyword, ast.JoinedStr, ast.Attribute, ast.Subscript, ast.Starred, ast.List, ast.Tuple, ast.Slice),
+        *(ast.Pass, ast.Break, ast.Continue),
+    }
+)
+"""Types whose fields outside `_SKIP` hold nodes, lists of nodes and None, and nothing else."""
 
 
 def _fields(kind: type[ast.AST]) -> tuple[str, ...]:
@@ -259,49 +288,71 @@ _FIELDS.update(
     for kind in vars(ast).values()
     if isinstance(kind, type) and issubclass(kind, ast.AST) and kind._fields and kind is not ast.Constant
 )
+_PLAIN_FIELDS: Final = {kind: _FIELDS.get(kind, ()) for kind in _COMMON}
 
 
 def _walk(scope: Scope, tree: ast.Module) -> list[Function]:
     """Fill the scope's tables, in source order; return the functions in source order."""
     module = scope.module = Names("m", None, None, tree)
     functions: list[Function] = []
-    index, parents, frames = scope.index, scope.parent, scope.frames
+    index, parents, frames, names = scope.index, scope.parent, scope.frames, scope.names
     stack: list[tuple[ast.AST, ast.AST, Names, int]] = []
     frames[tree] = module
     stack += [(node, tree, module, 1) for node in reversed(tree.body)]
-    fields = _FIELDS
+    push, pop = stack.append, stack.pop
+    common, opening = _PLAIN_FIELDS, _OPENING
     deepest = 0
     while stack:
-        node, above, frame, depth = stack.pop()
+        node, above, frame, depth = pop()
         kind = type(node)
         index[kind].append(node)
         parents[node] = above
         frames[node] = frame
         if depth > deepest:
             deepest, scope.deepest = depth, node
-        depth += 1
         if kind is ast.Name:
-            if not isinstance(node.ctx, ast.Load):  # type: ignore[attr-defined]
+            names[node.id].append(node)  # type: ignore[attr-defined, arg-type]
+            if type(node.ctx) is not ast.Load:  # type: ignore[attr-defined]
                 _bind(frame, node.id, _assigned(node, above))  # type: ignore[attr-defined]
             continue
         if kind is ast.Constant:
             continue
-        handler = _OPENING.get(kind)
-        if handler is not None:
-            handler(scope, node, frame, depth, stack, functions)
-            continue
-        for name in fields.get(kind, ()):
-            value = getattr(node, name, None)
-            if value is None:
-                continue
-            if type(value) is list:
-                for item in reversed(value):
-                    if isinstance(item, ast.AST):
-                        stack.append((item, node, frame, depth))
-            elif isinstance(value, ast.AST):
-                stack.append((value, node, frame, depth))
+        depth += 1
+        fields = common.get(kind)
+        if fields is not None:
+            for name in fields:
+                value = getattr(node, name)
+                if type(value) is list:
+                    for item in reversed(value):
+                        if item is not None:
+                            push((item, node, frame, depth))
+                elif value is not None:
+                    push((value, node, frame, depth))
+        elif kind in opening:
+            opening[kind](scope, node, frame, depth, stack, functions)
+        else:
+            _open_other(node, frame, depth, stack)
     scope.depth = deepest
     return functions
+
+
+def _open_other(node: ast.AST, frame: Names, depth: int, stack: _Stack) -> None:
+    """Whatever the language doesn't have, and what has fields of other kinds."""
+    for name in _FIELDS.get(type(node), ()):
+        value = getattr(node, name, None)
+        items = value if isinstance(value, list) else [value]
+        stack += [(item, node, frame, depth) for item in reversed(items) if isinstance(item, ast.AST)]
+
+
+def _resolve(scope: Scope) -> None:
+    """Find the frame whose name each name is."""
+    homes, frames = scope.homes, scope.frames
+    for text, nodes in scope.names.items():
+        for node in nodes:
+            frame: Names | None = frames[node]
+            while frame is not None and (text not in frame.bindings or text in frame.outer):
+                frame = frame.parent
+            homes[node] = frame
 
 
 def _assigned(name: ast.AST, above: ast.AST) -> ast.expr | None:
@@ -348,38 +399,34 @@ def _open_function(
     inner = scope.inner[node] = Names("f", frame, function, node)
     for param in params:
         inner.bindings[param.arg] = [Parameter(param.arg, node)]
-    for statement in node.body:
-        _declare(statement, inner)
+    _declare(node.body, inner)
     stack += [(statement, node, inner, depth) for statement in reversed(node.body)]
     outside = [*node.decorator_list, *_defaults(arguments), *[p.annotation for p in params], node.returns]
     _enter_params(scope, node, params, inner)
     stack += [(item, node, frame, depth) for item in reversed(outside) if item is not None]
 
 
-def _declare(statement: ast.stmt, inner: Names) -> None:
+_HOLDING: Final[frozenset[type[ast.AST]]] = frozenset(
+    {
+        *(ast.If, ast.For, ast.While, ast.Try, ast.With, ast.ExceptHandler, ast.AsyncFor, ast.AsyncWith, ast.Match),
+        *(ast.match_case, ast.TryStar, ast.Nonlocal, ast.Global),
+    }
+)
+
+
+def _declare(statements: list[ast.stmt], inner: Names) -> None:
     """Note `nonlocal` and `global` names before anything is bound, wherever in the function they stand."""
-    todo: list[ast.AST] = [statement]
+    todo: list[ast.AST] = [statement for statement in statements if type(statement) in _HOLDING]
     while todo:
         item = todo.pop()
         if isinstance(item, ast.Nonlocal | ast.Global):
             for name in item.names:
                 inner.outer[name] = item
-        elif isinstance(
-            item,
-            ast.If
-            | ast.For
-            | ast.While
-            | ast.Try
-            | ast.With
-            | ast.ExceptHandler
-            | ast.AsyncFor
-            | ast.AsyncWith
-            | ast.Match
-            | ast.match_case
-            | ast.TryStar,
-        ):
-            for name in ("body", "orelse", "finalbody", "handlers", "cases"):
-                todo += getattr(item, name, ())
+            continue
+        for field_name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            held = getattr(item, field_name, None)
+            if held:
+                todo += [part for part in held if type(part) in _HOLDING]
 
 
 def _open_lambda(
@@ -480,14 +527,14 @@ _OPENING: Final = {
 def _reach(scope: Scope, functions: list[Function]) -> None:
     """Decide which functions reach: a least fixpoint over who mentions whom."""
     mentions: defaultdict[Function, set[Function]] = defaultdict(set)  # mentioned -> who mentions it
-    for node in scope.index[ast.Name]:
-        assert isinstance(node, ast.Name)
-        function = scope.frames[node].function
-        if function is None or not isinstance(node.ctx, ast.Load):
-            continue
-        for binding in scope.bindings(node) or ():
-            if isinstance(binding, Function):
-                mentions[binding].add(function)
+    for text in {function.name for function in functions}:  # only a function's own name is bound to it
+        for name in scope.names.get(text, ()):
+            user = scope.frames[name].function
+            if user is None or type(name.ctx) is not ast.Load:
+                continue
+            for binding in scope.bindings(name) or ():
+                if isinstance(binding, Function):
+                    mentions[binding].add(user)
     todo: list[Function] = []
 
     def mark(function: Function | None) -> None:
@@ -510,6 +557,7 @@ def _reach(scope: Scope, functions: list[Function]) -> None:
         for user in mentions[todo.pop()]:
             mark(user)
     scope._counted.clear()
+    scope._callees.clear()
 
 
 def _number(functions: list[Function]) -> None:

@@ -64,7 +64,13 @@ def revision_of(text: str) -> str:
 
 
 def parse(text: str, limits: Limits = DEFAULT_LIMITS) -> Source | Violation:
-    """Parse a source text. Returns the R00 violation when it doesn't parse or is over a limit; never raises."""
+    """Parse and compile a source text. Returns the R00 violation when that fails or a limit is passed; never raises."""
+    source = read(text, limits)
+    return source if isinstance(source, Violation) else uncompilable(source) or source
+
+
+def read(text: str, limits: Limits = DEFAULT_LIMITS) -> Source | Violation:
+    """Parse a source text as `parse` does, but leave to the caller whether it compiles (see `uncompilable`)."""
     over = _over(text, limits)
     if over is not None:
         return over
@@ -72,21 +78,42 @@ def parse(text: str, limits: Limits = DEFAULT_LIMITS) -> Source | Violation:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(text, "<script>", feature_version=(3, 11))
-            compile(tree, "<script>", "exec", dont_inherit=True)
-    except SyntaxError as error:
-        fenced = "```" in (error.text or "")
-        return _refuse(
-            f"The source doesn't parse: {_reason(error)}.",
-            "Leave the Markdown fence out." if fenced else "Correct it; the language is Python 3.11.",
-            line=error.lineno or 1,
-            column=error.offset or 1,
-        )
-    except (ValueError, RecursionError, MemoryError, OverflowError, SystemError, TypeError, AssertionError):
+    except _FAILURES as error:
+        return _failed(error)
+    return Source(text=text, tree=tree, lines=tuple(text.split("\n")), revision=revision_of(text))
+
+
+def uncompilable(source: Source) -> Violation | None:
+    """Return what the compiler has against a source that parses; None for nothing."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(source.tree, "<script>", "exec", dont_inherit=True)
+    except _FAILURES as error:
+        return _failed(error)
+    return None
+
+
+_FAILURES: Final = (
+    *(SyntaxError, ValueError, RecursionError, MemoryError),
+    *(OverflowError, SystemError, TypeError, AssertionError),
+)
+"""What parser and compiler raise."""
+
+
+def _failed(error: BaseException) -> Violation:
+    if not isinstance(error, SyntaxError):
         return _refuse(
             "The source can't be compiled: it nests too deeply or has a character that no source may have.",
             "Split long expressions into several statements.",
         )
-    return Source(text=text, tree=tree, lines=tuple(text.split("\n")), revision=revision_of(text))
+    fenced = "```" in (error.text or "")
+    return _refuse(
+        f"The source doesn't parse: {_reason(error)}.",
+        "Leave the Markdown fence out." if fenced else "Correct it; the language is Python 3.11.",
+        line=error.lineno or 1,
+        column=error.offset or 1,
+    )
 
 
 def _over(text: str, limits: Limits) -> Violation | None:

@@ -23,7 +23,7 @@ from addendum.script.bounds.machine import (
     unknown,
 )
 from addendum.script.bounds.state import Cost, State, plus, visit
-from addendum.script.bounds.values import BOTTOM, INF, NONE, TOP, Act, Closure, Coro, Num, Obj, Seq, V, join
+from addendum.script.bounds.values import BOTTOM, INF, NONE, TOP, Act, Closure, Coro, Num, Obj, Seq, V, join, renumbered
 
 
 @dataclass(slots=True)
@@ -238,7 +238,7 @@ def run_body(
         num = value.num
         if num is not None and num.sym is None:
             # Within one call a parameter is one number: `x[start:start + 5]` has at most five elements.
-            value = value._replace(num=Num(num.lo, num.hi, (-act.key, key, 1)))
+            value = renumbered(value, Num(num.lo, num.hi, (-act.key, key, 1)))
         st.vars[key] = join(value, st.vars[key]) if key in st.vars else value
     level = len(machine.stack)
     before = st.cost

@@ -38,19 +38,6 @@ MAX_ITEMS = 64
 """How many elements of a display are told apart."""
 
 
-def constant(machine: Machine, node: ast.Constant, st: State) -> V:
-    value = node.value
-    if isinstance(value, str):
-        return V(text=value)
-    if isinstance(value, int):
-        return V(num=Num(int(value), int(value))) if abs(value) < 10**15 else ANY_INT
-    return NONE
-
-
-def name(machine: Machine, node: ast.Name, st: State) -> V:
-    return machine.load(node, st)
-
-
 def formatted(machine: Machine, node: ast.JoinedStr, st: State) -> V:
     if node not in machine.busy:
         return TOP
@@ -453,8 +440,6 @@ def _share(machine: Machine, hi: Count, start: Num | None, stop: Num | None) -> 
 
 EXPRESSIONS.update(
     {
-        ast.Constant: constant,
-        ast.Name: name,
         ast.JoinedStr: formatted,
         ast.List: display,
         ast.Tuple: display,

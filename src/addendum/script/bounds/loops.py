@@ -18,7 +18,7 @@ from addendum.script.bounds.counters import iterations
 from addendum.script.bounds.machine import Machine, TooInvolved
 from addendum.script.bounds.rounds import Round, Step, assumed_rightly, grew_while_walked, reaches, run_once
 from addendum.script.bounds.state import Cost, State, plus
-from addendum.script.bounds.values import INF, Count, Num, Obj
+from addendum.script.bounds.values import INF, Count, Num, Obj, renumbered
 from addendum.script.bounds.widening import surrender, widen
 
 __all__ = ["Step", "iterate", "reaches"]
@@ -140,10 +140,10 @@ def _outward(state: State, cover: State, uid: int) -> None:
         source = cover.vars.get(num.sym[1])
         outer = None if source is None else source.num
         if outer is None or outer.sym is None or num.sym[2] != 1:
-            state.vars[key] = value._replace(num=Num(num.lo, num.hi))
+            state.vars[key] = renumbered(value, Num(num.lo, num.hi))
         else:
             moved = Num(num.lo, num.hi, outer.sym, outer.dlo + num.dlo, outer.dhi + num.dhi)
-            state.vars[key] = value._replace(num=moved)
+            state.vars[key] = renumbered(value, moved)
     for ident, obj in state.heap.items():
         base = cover.heap.get(ident)
         if base is not None and (base.glo or base.ghi):

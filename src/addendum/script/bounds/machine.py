@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from addendum.script.bounds.state import State, visit
 from addendum.script.bounds.values import (
+    ANY_INT,
     BOTTOM,
     INF,
     NONE,
@@ -22,11 +23,14 @@ from addendum.script.bounds.values import (
     Closure,
     Coro,
     Count,
-    Num,
     Obj,
     V,
+    integer,
+    interval,
     join,
     join_all,
+    literal,
+    renumbered,
 )
 from addendum.script.scope import SHOWN, Function, Names, Scope
 
@@ -78,7 +82,8 @@ class Machine:
         self.scope = scope
         self.steps = max_steps
         self.max_bound = max_bound
-        self.homes: dict[ast.Name, Names | None] = {}
+        self.homes = scope.homes
+        self.constants: dict[ast.Constant, V] = {}
         self.acts: dict[tuple[Any, ...], Act] = {}
         self.act = Act(scope.module, 0, None, None)
         self.returns: list[tuple[State, V]] = []
@@ -163,9 +168,7 @@ class Machine:
 
     def place(self, name: ast.Name) -> tuple[int, str] | None:
         """The key of the variable that a name means in the current activation; None for a builtin."""
-        home = self.homes.get(name, name)
-        if home is name:
-            home = self.homes[name] = self.scope.frames[name].home(name.id)
+        home = self.homes[name]
         act: Act | None = self.act
         while act is not None and act.names is not home:
             act = act.parent
@@ -173,9 +176,13 @@ class Machine:
 
     def load(self, name: ast.Name, st: State) -> V:
         """The value of a name; `NONE` where it is a builtin or isn't bound yet."""
-        key = self.place(name)
-        if key is None:
+        home = self.homes[name]
+        act: Act | None = self.act
+        while act is not None and act.names is not home:
+            act = act.parent
+        if act is None:
             return NONE
+        key = (act.key, name.id)
         value = st.vars.get(key)
         if value is None:
             self.missing.add(key)
@@ -210,11 +217,9 @@ class Machine:
         """Whether a nested function or lambda reads a variable of this one."""
         if self._captured is None:
             self._captured = set()
-            for node in self.scope.index[ast.Name]:
-                assert isinstance(node, ast.Name)
-                frame = self.scope.frames[node]
-                home = frame.home(node.id)
-                if home is not None and home is not frame:
+            frames = self.scope.frames
+            for node, home in self.homes.items():
+                if home is not None and home is not frames[node]:
                     self._captured.add((home, node.id))
         home = self.homes.get(name)
         return home is not None and (home, name.id) in self._captured
@@ -413,11 +418,7 @@ class Machine:
             self.steps -= 1
             if self.steps < 0:
                 raise TooInvolved(statement)
-            handler = STATEMENTS.get(type(statement))
-            if handler is None:
-                unknown_statement(self, statement, st)
-            else:
-                handler(self, statement, st)
+            STATEMENTS[type(statement)](self, statement, st)
             if self.handlers:
                 self.handlers[-1].absorb(st)
             if st.dead:
@@ -435,16 +436,44 @@ class Machine:
         self.steps -= 1
         if self.steps < 0:
             raise TooInvolved(node)
-        handler = EXPRESSIONS.get(type(node))
-        return handler(self, node, st) if handler is not None else unknown_expression(self, node, st)
+        kind = type(node)
+        if kind is ast.Name:
+            return self.load(node, st)  # type: ignore[arg-type]
+        if kind is ast.Constant:
+            value = self.constants.get(node)  # type: ignore[call-overload]
+            if value is None:
+                value = self.constants[node] = constant(node.value)  # type: ignore[attr-defined, index]
+            return value  # type: ignore[no-any-return]
+        return EXPRESSIONS[kind](self, node, st)
 
 
 Handler = Callable[[Machine, Any, State], None]
 Evaluator = Callable[[Machine, Any, State], V]
-STATEMENTS: Final[dict[type[ast.AST], Handler]] = {}
+
+
+class _Statements(dict[type[ast.AST], Handler]):
+    def __missing__(self, kind: type[ast.AST]) -> Handler:
+        return unknown_statement
+
+
+class _Expressions(dict[type[ast.AST], Evaluator]):
+    def __missing__(self, kind: type[ast.AST]) -> Evaluator:
+        return unknown_expression
+
+
+STATEMENTS: Final = _Statements()
 """Filled once, at import, by the modules of this package."""
-EXPRESSIONS: Final[dict[type[ast.AST], Evaluator]] = {}
-"""Filled once, at import, by the modules of this package."""
+EXPRESSIONS: Final = _Expressions()
+"""Filled once, at import, by the modules of this package; names and constants have no need of it."""
+
+
+def constant(value: object) -> V:
+    """What a constant is."""
+    if isinstance(value, str):
+        return literal(value)
+    if isinstance(value, int):
+        return integer(int(value)) if abs(value) < 10**15 else ANY_INT
+    return NONE
 
 
 def _within(frame: Names | None, outer: Names) -> bool:
@@ -554,8 +583,10 @@ def length(value: V, st: State) -> tuple[Count, Count]:
 def plain(value: V) -> V:
     """The value without the symbols of the current iteration, for storing it beyond the iteration."""
     num, seq = value.num, value.seq
+    if num is None and seq is None:
+        return value
     if num is not None and num.sym is not None:
-        value = value._replace(num=Num(num.lo, num.hi))
+        value = renumbered(value, interval(num.lo, num.hi))
     if seq is not None and (seq.items or seq.share or seq.elem.num or seq.elem.seq):
         items = None if seq.items is None else tuple(plain(item) for item in seq.items)
         value = value._replace(seq=seq._replace(elem=plain(seq.elem), items=items, share=None))

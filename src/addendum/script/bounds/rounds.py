@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from addendum.script.bounds.machine import Exits, Machine
 from addendum.script.bounds.state import Cost, Key, State
-from addendum.script.bounds.values import Coro, Num, Obj, V, renumbered
+from addendum.script.bounds.values import Coro, Num, Obj, V, interval, renumbered
 
 Step = Callable[[State, int], frozenset[int]]
 """Begins an iteration, and says which lists are walked lazily."""
@@ -41,7 +41,7 @@ def run_once(
     for key, value in cover.vars.items():
         num = value.num
         if num is not None and key[0]:  # a module's constants don't change
-            state.vars[key] = renumbered(value, Num(num.lo, num.hi, (uid, key, 1), 0, 0))
+            state.vars[key] = renumbered(value, interval(num.lo, num.hi, (uid, key, 1)))
     for ident, obj in cover.heap.items():
         if obj.glo or obj.ghi:
             state.heap[ident] = obj._replace(glo=0, ghi=0)

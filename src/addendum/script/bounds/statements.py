@@ -21,7 +21,7 @@ from addendum.script.bounds.machine import (
 )
 from addendum.script.bounds.methods import grow, grow_foreign, keep, spread
 from addendum.script.bounds.state import Cost, State, plus
-from addendum.script.bounds.values import BOTTOM, INF, NONE, TOP, Count, Num, Obj, Seq, V, join
+from addendum.script.bounds.values import BOTTOM, INF, NONE, TOP, Count, Num, Obj, Seq, V, join, renumbered
 
 
 def expression(machine: Machine, node: ast.Expr, st: State) -> None:
@@ -352,11 +352,11 @@ def walk(machine: Machine, target: ast.expr, iterable: V, st: State) -> tuple[St
 def _outgrown(elem: V, more: V) -> V:
     """The element of an iterator whose list has grown since it was made: any index, and what was added."""
     if elem.num is not None:
-        elem = elem._replace(num=Num(elem.num.lo, INF))
+        elem = renumbered(elem, Num(elem.num.lo, INF))
     if elem.seq is not None and elem.seq.items is not None:
         first, *rest = elem.seq.items
         if first.num is not None:
-            first = first._replace(num=Num(first.num.lo, INF))
+            first = renumbered(first, Num(first.num.lo, INF))
         items = (first, *[join(item, more) for item in rest])
         return elem._replace(seq=elem.seq._replace(items=items, elem=join(elem.seq.elem, join(more, first))))
     return join(elem, more)
@@ -366,12 +366,12 @@ def _indexed(elem: V, uid: int) -> V:
     """The loop's element with the symbol of the loop's index on it, or on its first item."""
     sym = (uid, (0, "index"), 1)
     if elem.num is not None:
-        return elem._replace(num=Num(elem.num.lo, elem.num.hi, sym))
+        return renumbered(elem, Num(elem.num.lo, elem.num.hi, sym))
     if elem.seq is not None and elem.seq.items and elem.seq.items[0].num is not None:
         first = elem.seq.items[0]
         num = first.num
         assert num is not None
-        marked = first._replace(num=Num(num.lo, num.hi, sym))
+        marked = renumbered(first, Num(num.lo, num.hi, sym))
         return elem._replace(seq=elem.seq._replace(items=(marked, *elem.seq.items[1:])))
     return elem
 

@@ -6,7 +6,20 @@ from addendum.script.bounds.aging import aging as age
 from addendum.script.bounds.machine import Machine, mix
 from addendum.script.bounds.rounds import Round
 from addendum.script.bounds.state import Key, State
-from addendum.script.bounds.values import BOTTOM, INF, TOP, Count, Num, Obj, V, join, join_family, join_obj, times
+from addendum.script.bounds.values import (
+    BOTTOM,
+    INF,
+    TOP,
+    Count,
+    Num,
+    Obj,
+    V,
+    join,
+    join_family,
+    join_obj,
+    renumbered,
+    times,
+)
 
 
 def widen(
@@ -77,13 +90,13 @@ def _wider_value(
         dhi = base.dhi + times(bound, num.dhi) if num.dhi > 0 else base.dhi
         sym = base.sym if abs(dlo) != INF and abs(dhi) != INF else None
         moved = Num(min(lo, base.lo), max(hi, base.hi), sym, dlo if sym else 0, dhi if sym else 0)
-        if value._replace(num=None) == old._replace(num=None):
+        if renumbered(value, None) == renumbered(old, None):
             if rounds > 1 and old.num.lo <= moved.lo and old.num.hi >= moved.hi:
                 return old
-            return old._replace(num=moved)
-        value, old = value._replace(num=moved), old._replace(num=moved)
+            return renumbered(old, moved)
+        value, old = renumbered(value, moved), renumbered(old, moved)
     elif num is not None and num.sym is not None and num.sym[0] == own[0]:
-        value = value._replace(num=Num(num.lo, num.hi))
+        value = renumbered(value, Num(num.lo, num.hi))
     new = join(old, value)
     if rounds > 1 and new != old:
         new = _stretched(old, new)
@@ -168,7 +181,7 @@ def _wider_object(first: Obj, old: Obj, now: Obj, bound: Count, rounds: int) -> 
 def _flat(value: V) -> V:
     num = value.num
     if num is not None and num.sym is not None:
-        return value._replace(num=Num(num.lo, num.hi))
+        return renumbered(value, Num(num.lo, num.hi))
     return value
 
 

@@ -44,7 +44,6 @@ class _Finder:
         self.scope = subject.scope
         self._open: set[tuple[Names, str]] = set()
         self._returns: dict[ast.AST, bool] = {}
-        self._loads: dict[tuple[Names, str], list[ast.Name]] | None = None
 
     def makes(self, call: ast.Call) -> bool:
         """Whether a call's value is a coroutine."""
@@ -52,6 +51,8 @@ class _Finder:
         if method is not None:
             return method.method in COUNTED
         if isinstance(call.func, ast.Attribute):
+            return False
+        if isinstance(call.func, ast.Name) and self.scope.homes[call.func] is None:
             return False
         values = self.scope.values(call.func)
         return bool(values) and all(self._gives(value) for value in values or ())
@@ -150,17 +151,14 @@ class _Finder:
 
     def _wrong_variable(self, target: ast.Name) -> str | None:
         """A variable that holds a coroutine has to be awaited, or kept, somewhere."""
-        home = self.scope.frames[target].home(target.id)
+        home = self.scope.homes[target]
         if home is None:
             return None
-        if self._loads is None:
-            self._loads = {}
-            for name in self.subject.nodes(ast.Name):
-                if isinstance(name.ctx, ast.Load):
-                    frame = self.scope.frames[name].home(name.id)
-                    if frame is not None:
-                        self._loads.setdefault((frame, name.id), []).append(name)
-        loads = self._loads.get((home, target.id), [])
+        loads = [
+            name
+            for name in self.scope.names[target.id]
+            if self.scope.homes[name] is home and isinstance(name.ctx, ast.Load)
+        ]
         if not loads:
             return "{} is never awaited, so it never runs."
         if (home, target.id) in self._open:

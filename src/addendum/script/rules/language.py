@@ -201,6 +201,8 @@ JSON_KEYWORDS: Final = frozenset({"indent", "sort_keys", "ensure_ascii", "separa
 
 def reserved(name: str) -> str | None:
     """Say for whom a name is reserved, None when it is free. `name` is as the parser normalised it (NFKC)."""
+    if name[:1] != "_":
+        return None
     if name == "_site":
         return "the host"
     if name.startswith("__"):

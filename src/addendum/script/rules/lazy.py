@@ -97,12 +97,8 @@ def _kept_for_the_next(subject: Subject, assign: ast.Assign) -> bool:
     target = assign.targets[0]
     if len(assign.targets) != 1 or not isinstance(target, ast.Name):
         return False
-    home = subject.scope.frames[target].home(target.id)
-    every = [
-        name
-        for name in subject.nodes(ast.Name)
-        if name.id == target.id and subject.scope.frames[name].home(name.id) is home
-    ]
+    home = subject.scope.homes[target]
+    every = [name for name in subject.scope.names[target.id] if subject.scope.homes[name] is home]
     if len(every) != 2:
         return False
     use = every[1] if every[0] is target else every[0]
@@ -157,5 +153,5 @@ def _own(subject: Subject, receiver: ast.expr, function: Function) -> bool:
         receiver = receiver.value
     if not isinstance(receiver, ast.Name) or receiver.id in function.params or receiver.id == "ctx":
         return False
-    home = subject.scope.frames[receiver].home(receiver.id)
+    home = subject.scope.homes[receiver]
     return home is not None and home.function is function

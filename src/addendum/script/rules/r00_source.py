@@ -40,7 +40,7 @@ def check(subject: Subject) -> Iterator[Violation]:
         )
     for node in subject.nodes(ast.Constant):
         value = node.value
-        if isinstance(value, int) and abs(value) >= 10**limits.max_int_digits:
+        if type(value) is not str and isinstance(value, int) and abs(value) >= 10**limits.max_int_digits:
             yield subject.violation(
                 ID, node, f"{{}} has more than {limits.max_int_digits} digits.", "Write it as a string."
             )

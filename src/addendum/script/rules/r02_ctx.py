@@ -69,13 +69,14 @@ MODULES: Final[dict[str, str]] = {
 
 def check(subject: Subject) -> Iterator[Violation]:
     """Yield every use of `ctx` that isn't a call of its methods or a handing over, and every dropped coroutine."""
-    for name in subject.nodes(ast.Name):
-        if name.id == "ctx":
-            yield from _use(subject, name)
-        elif name.id in MODULES and isinstance(name.ctx, ast.Load) and subject.scope.bindings(name) is None:
-            yield subject.violation(
-                ID, subject.scope.parent[name], "{} is not part of the language.", MODULES[name.id], at=name
-            )
+    for name in subject.scope.names.get("ctx", ()):
+        yield from _use(subject, name)
+    for text in subject.scope.names.keys() & MODULES.keys():
+        for name in subject.scope.names[text]:
+            if isinstance(name.ctx, ast.Load) and subject.scope.bindings(name) is None:
+                yield subject.violation(
+                    ID, subject.scope.parent[name], "{} is not part of the language.", MODULES[text], at=name
+                )
     for function in subject.scope.functions:
         for default in [*function.node.args.defaults, *function.node.args.kw_defaults]:
             if isinstance(default, ast.Name) and default.id == "ctx":

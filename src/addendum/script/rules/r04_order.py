@@ -29,6 +29,7 @@ UNORDERED: Final = frozenset(
     {"sorted", "set", "frozenset", "len", "min", "max", "sum", "any", "all", "bool", "isinstance"}
 )
 _ORDERED: Final = frozenset({"list", "tuple", "enumerate", "zip", "map", "filter", "iter", "next", "dict", "reversed"})
+_SET_OPS: Final = (ast.BitOr, ast.BitAnd, ast.Sub, ast.BitXor)
 _MAKES: Final = frozenset({"union", "intersection", "difference", "symmetric_difference"})
 FIX: Final = "Write `sorted(...)` around it, or use `list(dict.fromkeys(...))` instead of a set."
 
@@ -36,6 +37,16 @@ FIX: Final = "Write `sorted(...)` around it, or use `list(dict.fromkeys(...))` i
 def check(subject: Subject) -> Iterator[Violation]:
     """Yield each place where a set is walked and the order can be seen."""
     kinds = _Kinds(subject)
+    if kinds.any:
+        yield from _walked(subject, kinds)
+    for node in subject.bounds.set_walks:
+        above = subject.scope.parent[node]
+        if not isinstance(above, ast.comprehension) or not _order_is_lost(subject, subject.scope.parent[above]):
+            yield _violation(subject, node)
+
+
+def _walked(subject: Subject, kinds: _Kinds) -> Iterator[Violation]:
+    """What is walked and is a set by its form."""
     for loop in subject.nodes(ast.For):
         if kinds.is_set(loop.iter):
             yield _violation(subject, loop.iter)
@@ -51,10 +62,6 @@ def check(subject: Subject) -> Iterator[Violation]:
     for assign in subject.nodes(ast.Assign):
         if kinds.is_set(assign.value) and any(isinstance(target, ast.Tuple | ast.List) for target in assign.targets):
             yield _violation(subject, assign.value)
-    for node in subject.bounds.set_walks:
-        above = subject.scope.parent[node]
-        if not isinstance(above, ast.comprehension) or not _order_is_lost(subject, subject.scope.parent[above]):
-            yield _violation(subject, node)
 
 
 def _violation(subject: Subject, node: ast.AST) -> Violation:
@@ -99,9 +106,18 @@ class _Kinds:
         self.any = bool(
             subject.scope.index.get(ast.Set)
             or subject.scope.index.get(ast.SetComp)
-            or any(n.id in ("set", "frozenset") for n in subject.nodes(ast.Name))
-            or any(a.attr in ("keys", "items") for a in subject.nodes(ast.Attribute))
+            or "set" in subject.scope.names
+            or "frozenset" in subject.scope.names
+            or self._views(subject)
         )
+
+    @staticmethod
+    def _views(subject: Subject) -> bool:
+        """Whether a dict's keys or entries may be made a set."""
+        attributes = {attribute.attr for attribute in subject.nodes(ast.Attribute)}
+        if attributes.isdisjoint(("keys", "items")):
+            return False
+        return not attributes.isdisjoint(_MAKES) or any(isinstance(n.op, _SET_OPS) for n in subject.nodes(ast.BinOp))
 
     def is_set(self, node: ast.expr) -> bool:
         """Whether an expression is certainly a set."""
@@ -116,7 +132,7 @@ class _Kinds:
             return isinstance(func, ast.Attribute) and (
                 func.attr in _MAKES or (func.attr == "copy" and self.is_set(func.value))
             )
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr | ast.BitAnd | ast.Sub | ast.BitXor):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, _SET_OPS):
             return self.is_set(node.left) or self.is_set(node.right) or self._view(node.left) or self._view(node.right)
         if isinstance(node, ast.IfExp):
             return self.is_set(node.body) or self.is_set(node.orelse)

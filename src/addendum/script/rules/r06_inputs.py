@@ -45,8 +45,8 @@ HIDDEN: Final[dict[str, str]] = {
 
 def check(subject: Subject) -> Iterator[Violation]:
     """Yield each hidden input and each change of module state."""
-    for name in subject.nodes(ast.Name):
-        if name.id in HIDDEN and isinstance(name.ctx, ast.Load) and subject.scope.bindings(name) in (None, [None]):
+    for name in [name for text in subject.scope.names.keys() & HIDDEN.keys() for name in subject.scope.names[text]]:
+        if isinstance(name.ctx, ast.Load) and subject.scope.bindings(name) in (None, [None]):
             if subject.scope.bindings(name) == [None] and not _imported(subject, name.id):
                 continue
             above = subject.scope.parent[name]
@@ -94,7 +94,7 @@ def _module_state(subject: Subject, target: ast.expr, node: ast.AST) -> Iterator
         root = root.value
     if not isinstance(root, ast.Name):
         return
-    if subject.scope.frames[root].home(root.id) is subject.scope.module and not _imported(subject, root.id):
+    if subject.scope.homes[root] is subject.scope.module and not _imported(subject, root.id):
         yield subject.violation(
             ID,
             node,

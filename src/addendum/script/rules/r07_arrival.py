@@ -37,7 +37,7 @@ def check(subject: Subject) -> Iterator[Violation]:
     tainted: dict[tuple[Names, str], ast.AST] = {}
     for node, root, ordered in _changes(subject):
         function = subject.scope.enclosing(node)
-        home = subject.scope.frames[root].home(root.id)
+        home = subject.scope.homes[root]
         if function not in branches or home is None or home.function is None:
             continue
         if home.function is function or home.kind != "f" or _inside(home.function, function):
@@ -79,7 +79,8 @@ def _branch_functions(subject: Subject) -> set[Function]:
         if isinstance(callee, Function) and callee.is_async and not isinstance(scope.parent[call], ast.Await):
             todo.append(callee)
     found: set[Function] = set()
-    names = list(subject.nodes(ast.Name)) if todo else []
+    texts = {function.name for function in scope.functions} if todo else set()
+    names = [name for text in texts for name in scope.names.get(text, ())]
     while todo:
         function = todo.pop()
         if function in found:
@@ -139,7 +140,7 @@ def _dependent(subject: Subject, call: ast.Call, tainted: dict[tuple[Names, str]
     while todo:
         node = todo.pop()
         if isinstance(node, ast.Name):
-            home = subject.scope.frames[node].home(node.id)
+            home = subject.scope.homes[node]
             if home is None or (home, node.id) in seen:
                 continue
             seen.add((home, node.id))

@@ -50,6 +50,8 @@ def check(subject: Subject) -> Iterator[Violation]:
     yield from _patterns(subject)
     for constant in subject.nodes(ast.Constant):
         value = constant.value
+        if type(value) is str:
+            continue
         if isinstance(value, complex) or (value is ... and not _stub(subject, constant)):
             yield subject.violation(ID, constant, "{} is not part of the language.", "Write a number, text or None.")
     yield from lazy.check(subject)
@@ -64,14 +66,16 @@ def _stub(subject: Subject, node: ast.Constant) -> bool:
 def _names(subject: Subject) -> Iterator[Violation]:
     """Reserved names wherever a name can stand, rebound builtins at the top level, and names nobody defines."""
     places: list[tuple[ast.AST, str | None]] = []
-    for name in subject.nodes(ast.Name):
-        reserved = language.reserved(name.id)
+    for text, names in subject.scope.names.items():
+        reserved = language.reserved(text)
         if reserved:
-            fix = "Leave it out: the host calls `orchestrate`." if name.id == "__name__" else "Use another name."
-            yield subject.violation(ID, name, f"The name {{}} is reserved for {reserved}.", fix)
-        elif isinstance(name.ctx, ast.Load):
-            if name.id not in language.BUILTINS and subject.scope.bindings(name) is None:
-                yield _undefined(subject, name)
+            fix = "Leave it out: the host calls `orchestrate`." if text == "__name__" else "Use another name."
+            for name in names:
+                yield subject.violation(ID, name, f"The name {{}} is reserved for {reserved}.", fix)
+        elif text not in language.BUILTINS:
+            for name in names:
+                if subject.scope.homes[name] is None and isinstance(name.ctx, ast.Load):
+                    yield _undefined(subject, name)
     for function in subject.scope.functions:
         places.append((function.node, function.node.name))
     places += [(param, param.arg) for param in subject.nodes(ast.arg)]
@@ -83,10 +87,10 @@ def _names(subject: Subject) -> Iterator[Violation]:
     places += [(node, node.rest) for node in subject.nodes(ast.MatchMapping)]
     for statement in subject.nodes(ast.Nonlocal):
         places += [(statement, found) for found in statement.names]
-    for node, text in places:
-        reserved = language.reserved(text) if text else None
+    for node, given in places:
+        reserved = language.reserved(given) if given else None
         if reserved:
-            yield subject.violation(ID, node, f"The name `{text}` is reserved for {reserved}.", "Use another name.")
+            yield subject.violation(ID, node, f"The name `{given}` is reserved for {reserved}.", "Use another name.")
     for text, bound in subject.scope.module.bindings.items():
         if bound and (text in language.BUILTINS or text in language.GUEST) and not _is_import(subject, text):
             yield subject.violation(
@@ -95,8 +99,8 @@ def _names(subject: Subject) -> Iterator[Violation]:
                 f"The top level gives `{text}` another meaning.",
                 "Use another name.",
             )
-    for name in subject.nodes(ast.Name):
-        if name.id == "CapabilityError" and not isinstance(name.ctx, ast.Load):
+    for name in subject.scope.names.get("CapabilityError", ()):
+        if not isinstance(name.ctx, ast.Load):
             yield subject.violation(ID, name, "{} gets another meaning.", "Use another name.")
 
 
