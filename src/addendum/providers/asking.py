@@ -1,0 +1,129 @@
+"""What the kinds share that ask a language model: its keys in the services file, its price, and the question itself.
+
+What comes from a script or a provider stands in a message of its own and between markers that it can't contain. It is
+data all the same: an answer is held against its schema here, and whatever it says changes no policy of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import Field
+
+from addendum.authority.money import nano
+from addendum.canon import Json
+from addendum.errors import CapabilityError
+from addendum.ports import Message, Model, ModelChoice, Picture, Prompt, Reply, Request
+from addendum.providers import faults
+from addendum.providers.service import Spec, Tools
+
+LETTERS: Final = 32
+"""Characters of text that one token is at most, for the size that a result can have."""
+RESENT: Final = 2
+"""How often a request is sent again with the same idempotency key."""
+
+
+class ModelSpec(Spec):
+    """The keys of every kind that asks a language model."""
+
+    model: str = Field(min_length=3, max_length=200, description="`provider:model`, or `scripted:FILE.json`.")
+    url: str = Field(default="", max_length=2000, description="Another address that speaks the provider's protocol.")
+    secret: str = Field(default="", description="The handle of its key.")
+    max_tokens: int = Field(default=4096, gt=0, le=200_000, description="The most tokens of an answer.")
+    max_input: int = Field(
+        default=100_000, gt=0, le=10_000_000, description="The most bytes of a prompt; an image counts as 10 000."
+    )
+    system: str = Field(default="", max_length=20_000, description="Instructions that stand before every prompt.")
+    idempotency: bool = Field(
+        default=False, description="The service honours the header Idempotency-Key: a lost answer is asked for again."
+    )
+
+    @property
+    def seconds(self) -> float:
+        """The time of one try: where a lost answer is asked for again, all of them have to fit into the call's."""
+        return self.timeout / (1 + RESENT) if self.idempotency else self.timeout
+
+
+def opened(spec: ModelSpec, tools: Tools) -> Model:
+    """Open a specification's model. Raises `ConfigError`."""
+    price = spec.most_usd or spec.price_usd
+    return tools.model(
+        ModelChoice(
+            model=spec.model,
+            url=spec.url,
+            secret=spec.secret,
+            max_tokens=spec.max_tokens,
+            timeout=spec.timeout,
+            price=None if price is None else nano(price),
+            max_input=spec.max_input,
+        )
+    )
+
+
+def terms(spec: ModelSpec, model: Model) -> dict[str, Any]:
+    """Return what a capability of a model costs and is, for `service.offer`: where the price list knows the model, its
+    most for `max_input` and `max_tokens`, which is also what counts when the provider reports no usage."""
+    return {
+        "price": model.most,
+        "most": model.most,
+        "most_tokens": model.most_tokens,
+        "model": spec.model,
+        "provider_key": spec.idempotency,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Asks a model for one kind. `side_effecting` as its capability is."""
+
+    spec: ModelSpec
+    model: Model
+    side_effecting: bool
+
+    async def ask(
+        self,
+        request: Request,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, Json] | None = None,
+        max_tokens: int | None = None,
+        images: Sequence[Picture] = (),
+    ) -> Reply:
+        """Ask once, and return the answer with its usage. Raises `CapabilityError` and `UnknownOutcome`."""
+        prompt = Prompt(
+            messages=tuple(self._framed(messages)),
+            schema=schema or {},
+            max_tokens=min(max_tokens or self.spec.max_tokens, self.spec.max_tokens),
+            timeout=self.spec.seconds,
+            images=tuple(images),
+            key=request.key if self.spec.idempotency else "",
+        )
+
+        async def send() -> Reply:
+            try:
+                written = await self.model.write(prompt)
+            except Exception as error:  # noqa: BLE001 - every library's errors become one of the five codes
+                raise faults.fault(error, side_effecting=self.side_effecting, keyed=self.spec.idempotency) from None
+            return Reply(written.value, written.usage)
+
+        return await faults.resent(send, most=RESENT if self.spec.idempotency else 0)
+
+    def _framed(self, messages: Sequence[Message]) -> list[Message]:
+        system = [Message("system", self.spec.system)] if self.spec.system else []
+        return [*system, *messages]
+
+
+def quoted(request: Request, name: str, text: str) -> str:
+    """Return a text between markers that it can't contain: they are made of a digest that covers it. The same request
+    has the same ones, so that it can be sent again under its idempotency key."""
+    mark = f"{name}-{request.key[:16]}"
+    return f"<{mark}>\n{text}\n</{mark}>"
+
+
+def payload(request: Request) -> dict[str, Any]:
+    """Return a request's payload, which the broker held against the capability's schema: an object."""
+    if not isinstance(request.payload, dict):
+        raise CapabilityError("invalid_input", "the payload is no object")
+    return request.payload
