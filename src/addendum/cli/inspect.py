@@ -57,17 +57,33 @@ def show(
             show_default=False,
         ),
     ] = None,
+    drafts: Annotated[
+        bool,
+        typer.Option("--drafts", help="Print what models were asked for, with every counterexample, and nothing else."),
+    ] = False,
+    draft: Annotated[
+        int | None,
+        typer.Option(
+            "--draft",
+            metavar="N",
+            help="Print the script of a draft, admitted or not, and nothing else.",
+            show_default=False,
+        ),
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="List failures that were tried again, too.")] = False,
     store: options.Store = None,
     json: options.Json = False,
 ) -> int:
     """Show a run: its calls, what they cost, why it stopped, and what to do next."""
+    from addendum.cli.views import drafts as draft_view
     from addendum.cli.views import runs as view
     from addendum.runs import query
 
     output = Output(json or result or call is not None, store=store)
-    if sum((result, source, call is not None)) > 1:
-        raise UsageError("--result, --source and --call each print one thing.", hint="Name one of them.")
+    if sum((result, source, call is not None, drafts, draft is not None)) > 1:
+        raise UsageError(
+            "--result, --source, --call, --drafts and --draft each print one thing.", hint="Name one of them."
+        )
     with opening.store(opening.settings(store=store)) as opened:
         name = opening.resolve(opened, run)
         if result:
@@ -77,6 +93,12 @@ def show(
             output.value({"run": name, "source": text}) if json else output.raw(text)
         elif call is not None:
             output.value(query.call_of(opened, name, call))
+        elif draft is not None:
+            one, text = query.draft_of(opened, name, draft)
+            output.value({**one.to_json(), "source": text}) if json else output.raw(text)
+        elif drafts:
+            listed = [each.to_json() for each in query.show(opened, name).drafts]
+            output.value(listed) if json else output.show(draft_view.at_length(listed))
         else:
             found = query.show(opened, name)
             found = replace(found, advice=output.advice(found.advice))

@@ -34,9 +34,13 @@ def advise(
     failures: int = 0,
     hint: str = "",
     name: str = "",
+    pending: bool = False,
 ) -> tuple[Advice, ...]:
     """Return what a person can do about a run that stands so. `name` is its label, as a rule a script's name;
-    `failures` counts those that the next attempt tries again."""
+    `failures` counts those that the next attempt tries again; `pending` is whether an accepted candidate waits."""
+    if pending and status in ("failed", "stopped", "paused") and not unresolved:
+        apply = Advice(f"addendum repair {run} --apply", "execute the candidate that was accepted")
+        return (apply, Advice(f"addendum show {run} --drafts", "see it, and the others with their counterexamples"))
     script = name if name.endswith(".py") and " " not in name else "NEW_SCRIPT"
     resume = Advice(f"addendum resume {run}", "go on from here; nothing that is committed is paid for again")
     if unresolved or stop == "unresolved":
@@ -53,7 +57,8 @@ def advise(
         case "failed":
             plan = Advice(f"addendum plan {run} {script}", "see what a corrected script would replay and pay for")
             again = Advice(f"addendum resume {run}", "try the failed calls again with the same script")
-            return (plan, again) if failures else (plan,)
+            mend = Advice(f"addendum repair {run}", "have a model mend the script; it stops at the plan")
+            return (plan, again, mend) if failures else (plan, mend)
         case "waiting":
             return (
                 Advice(f"addendum approve {run}", "answer yes (--no for no)"),
@@ -61,6 +66,13 @@ def advise(
             )
         case "paused":
             return (Advice(f"addendum grant {run} FILE", "give it a higher limit"), resume)
+        case "requested":
+            return (
+                Advice(f"addendum repair {run}", "have a model write its script"),
+                Advice(f"addendum revise {run} SCRIPT", "give it one of yours"),
+            )
+        case "created":
+            return (Advice(f"addendum resume {run}", "run the script; `addendum show --source` prints it"),)
         case "running":
             return (Advice(f"addendum cancel {run}", "end it before its next effect"),)
         case "stopped":

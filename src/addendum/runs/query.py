@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from addendum import canon
 from addendum.authority.money import usd
 from addendum.canon import Json
 from addendum.errors import NotFound
@@ -20,6 +19,8 @@ from addendum.records.entries import Attempt, Body, Ref
 from addendum.records.history import History, Record
 from addendum.records.stored import Stored
 from addendum.runs.advice import Advice, advise
+from addendum.runs.drafts import DraftView, as_attempt, drafts
+from addendum.runs.drafts import value as value
 
 CallState: TypeAlias = Literal[
     "committed",
@@ -83,6 +84,8 @@ class Reading:
     tried: dict[int, tuple[Attempt, AttemptState, Body]] = field(default_factory=dict)
     """Every attempt by its seq: how it ended, and the body of the entry that ended it."""
     payloads: dict[int, Ref] = field(default_factory=dict)
+    drafted: dict[int, Body] = field(default_factory=dict)
+    """What came of each draft, by the draft's seq."""
     replays: dict[int, int] = field(default_factory=dict)
     replayed: int = 0
     how: dict[int, str] = field(default_factory=dict)
@@ -103,6 +106,8 @@ class Reading:
                 self._close(body["attempt"], "retried", body)
             case "abandon":
                 self._close(body["attempt"], "abandoned", body)
+            case "drafted":
+                self.drafted.setdefault(body["attempt"], body)
             case "end":
                 self._ended(body)
             case _:
@@ -129,9 +134,12 @@ class Reading:
 
     @property
     def status(self) -> str:
-        """How the run stands: as its last drive ended; `running`, `interrupted` (the process is gone), or `created`."""
+        """How the run stands: as its last drive ended; `running`, `interrupted` (the process is gone), `requested` (it
+        has a request and no script yet), or `created` (it has a script that was never run)."""
         if self.live:
             return "running"
+        if self.history.request is not None and not self.history.revisions:
+            return "requested"
         if self.history.driving:
             return "interrupted"
         return self.history.ended.status if self.history.ended is not None else "created"
@@ -269,6 +277,8 @@ class RunView:
     advice: tuple[Advice, ...]
     grant: Mapping[str, Any]
     result: Ref | None = None
+    request: str = ""
+    drafts: tuple[DraftView, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the run as JSON: the keys of its list entry, and all beneath."""
@@ -285,6 +295,8 @@ class RunView:
             "rebinds": self.rebinds,
             "policy": dict(self.policy),
             "grant": dict(self.grant),
+            "request": self.request or None,
+            "drafts": [draft.to_json() for draft in self.drafts],
         }
 
 
@@ -312,10 +324,25 @@ def show(store: Store, run: str) -> RunView:
             failures=len(history.open_failures),
             hint=str(ended.get("hint", "")),
             name=found.header.name,
+            pending=bool(history.pending),
         ),
         grant=history.grant or {},
         result=entries.ref(ended["result"]) if "result" in ended else None,
+        request=str(value(store, history.request)) if history.request is not None else "",
+        drafts=tuple(drafts(store, history, found.drafted, found.live)),
     )
+
+
+def draft_of(store: Store, run: str, number: int) -> tuple[DraftView, str]:
+    """Return one draft of a run, with the script that it came to. Raises `NotFound`."""
+    there = read(store, run)
+    found = list(drafts(store, there.history, there.drafted, there.live))
+    if not 1 <= number <= len(found):
+        raise NotFound(f"The run {run} has {len(found)} drafts, no {number}.", hint=f"`addendum show {run} --drafts`.")
+    view = found[number - 1]
+    if view.script is None:
+        raise NotFound(f"Draft {number} of {run} has no script: it is {view.state}.", hint="Name another one.")
+    return view, store.blob(view.script).decode("utf-8")
 
 
 def result_of(store: Store, run: str) -> Json:
@@ -334,6 +361,8 @@ def source_of(store: Store, run: str) -> str:
     """Return the script of a run's current revision. Raises `NotFound`."""
     history = read(store, run).history
     if not history.revisions:
+        if history.request is not None:
+            raise NotFound(f"The run {run} has no script yet.", hint=f"`addendum repair {run}` goes on.", run=run)
         raise NotFound(f"The run {run} never started.", hint="`addendum runs` lists what there is.", run=run)
     return store.blob(history.current.source).decode("utf-8")
 
@@ -354,11 +383,6 @@ def call_of(store: Store, run: str, identity: str) -> dict[str, Any]:
         "payload": value(store, payload) if payload is not None else None,
         "result": value(store, entries.ref(result)) if result is not None else None,
     }
-
-
-def value(store: Store, ref: Ref) -> Json:
-    """Return what a reference stands for."""
-    return ref.value if ref.blob is None else canon.parse(store.blob(ref.blob))
 
 
 def calls(found: Reading) -> Iterable[CallView]:
@@ -460,9 +484,9 @@ class AttemptView:
 
 
 def attempts(store: Store, run: str, *, open_only: bool = False) -> list[AttemptView]:
-    """Return a run's attempts, oldest first. Raises `NotFound`."""
+    """Return a run's attempts, oldest first, those that asked a model for a script too. Raises `NotFound`."""
     found = read(store, run)
-    return [
+    listed = [
         AttemptView(
             number=attempt.number,
             identity=attempt.identity,
@@ -481,3 +505,7 @@ def attempts(store: Store, run: str, *, open_only: bool = False) -> list[Attempt
         for seq, (attempt, state, body) in found.tried.items()
         if not open_only or seq in found.history.attempts
     ]
+    for draft in drafts(store, found.history, found.drafted, found.live):
+        if not open_only or draft.seq in found.history.drafts:
+            listed.append(AttemptView(**as_attempt(run, draft)))
+    return sorted(listed, key=lambda attempt: attempt.number)

@@ -59,7 +59,11 @@ def test_a_failure_is_open_and_then_tried_again(world: World) -> None:
         True,
         {"code": "refused", "message": "no", "retryable": False},
     )
-    assert [advice.command for advice in shown.advice] == ["addendum plan r NEW_SCRIPT", "addendum resume r"]
+    assert [advice.command for advice in shown.advice] == [
+        "addendum plan r NEW_SCRIPT",
+        "addendum resume r",
+        "addendum repair r",
+    ]
     world.failing = None
     world.app.resume("r")
     assert world.states() == [("committed", 1), ("committed", 1), ("retried", 0), ("committed", 0)]

@@ -10,8 +10,10 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from addendum.authority.catalog import WRITE
 from addendum.authority.money import usd
 from addendum.cli.printable import line, printable
+from addendum.cli.views import drafts
 from addendum.cli.views.result import place, shown, why
 from addendum.cli.views.words import advice, count, pairs, state, table
 from addendum.runs.query import AttemptView, CallView, RunView, Summary
@@ -53,6 +55,8 @@ def run(found: RunView, value: Any, every: bool) -> Group:
             Text(f"{count(hidden, 'failure')} that {'was' if hidden == 1 else 'were'} tried again: --all", style="dim"),
             Text(),
         ]
+    if found.drafts:
+        parts += [drafts.listing([draft.to_json() for draft in found.drafts]), Text()]
     if summary.status == "completed":
         parts += [Text("result", style="dim"), Text(shown(value, summary.run)), Text()]
     parts.append(advice(found.advice))
@@ -61,8 +65,9 @@ def run(found: RunView, value: Any, every: bool) -> Group:
 
 def _facts(found: RunView) -> list[tuple[str, str | Text]]:
     summary = found.summary
-    sent = sum(totals["calls"] for totals in found.totals.values())
+    sent = sum(totals["calls"] for name, totals in found.totals.items() if name != WRITE)
     return [
+        ("request", line(found.request, 400)),
         ("script", f"{summary.name or '(no name)'}, revision {summary.revision}"),
         ("started", summary.created_at.replace("T", " ").replace("+00:00", " UTC")),
         (
