@@ -296,18 +296,20 @@ class App:
         policy: Mapping[str, object] | None = None,
         name: str = "",
         run: str = "",
+        parent: str = "",
         stop: threading.Event | None = None,
     ) -> StepResult:
         """Start a run, and drive it to its end, a stop, or a wait.
 
         `source` is a script's text or a `Path`; `run` names the run, else it gets a name. A script that isn't admitted,
-        and one that fails, is a result with its reason. Setting `stop` from elsewhere asks for a clean end. Raises
-        `UsageError`, `ConfigError`, `NotJson`."""
+        and one that fails, is a result with its reason. Setting `stop` from elsewhere asks for a clean end. The grant
+        of a run with a `parent` comes out of that run's, and what it doesn't use goes back at its end. Raises
+        `UsageError`, `ConfigError`, `NotJson`, and `Rejected` for a grant that asks for more than there is."""
         text = given.text(source)
         chosen = None if grant is None else given.grant(grant, self.catalog)
         return self._drive(
             lambda context, event: starting.start(
-                context, text, args, grant=chosen, policy=policy, name=name, run=run, stop=event
+                context, text, args, grant=chosen, policy=policy, name=name, run=run, parent=parent, stop=event
             ),
             stop,
         )

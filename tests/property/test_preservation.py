@@ -12,15 +12,19 @@ from typing import Any
 
 from adversary.edits import CHANGING, PRESERVING, edited
 from adversary.programs import make, write
-from adversary.world import CATALOG, CENT, Faults, Sent, World
+from adversary.world import CATALOG, CENT, RUN, Faults, Sent, World
 from hypothesis import given, note
 from hypothesis import strategies as st
 
 from addendum.authority.accounts import Accounts
 from addendum.authority.grant import Grant, Limit, from_json
+from addendum.broker.journal import Journal
 from addendum.broker.principal import Ledger
 from addendum.broker.reconcile import unresolved
 from addendum.canon import canonical, parse
+from addendum.errors import Rejected
+from addendum.runs import operate
+from addendum.runs.start import resume, start
 
 seeds = st.integers(0, 2**32)
 METERS = ("calls", "cost_usd", "bytes_out", "distinct:/p", "journal_records")
@@ -122,3 +126,82 @@ def books_agree(world: World, grant: Grant) -> None:
         theirs = ledger.totals[name]
         assert (theirs.calls, theirs.bytes_out, theirs.cost) == (totals.calls, totals.bytes_out, totals.cost)
         assert ledger.book.held["cost_usd"][name] == accounts.book.held["cost_usd"][name]
+
+
+def portion(parent: Grant, chance: random.Random) -> Grant:
+    """Return a grant for a child: a part of each limit, now and then more than there can be, or none at all."""
+
+    def part(limit: Limit) -> dict[str, Any]:
+        most = chance.randint(0, int(limit.most) + (1 if chance.random() < 0.1 else 0))
+        return {**limit.to_json(), "max": limit.plain(most)}
+
+    def parts(limits: Iterable[Limit]) -> list[dict[str, Any]]:
+        return [part(limit) for limit in limits if not limit.principal and chance.random() < 0.97]
+
+    names = [name for name in parent.capabilities if chance.random() < 0.95]
+    return from_json(
+        {
+            "capabilities": {name: {"limits": parts(parent.capabilities[name])} for name in names},
+            "limits": parts(parent.limits),
+            "worst_case": "at_run_time",
+        }
+    )
+
+
+@given(seeds, seeds)
+def test_a_family_of_runs_stays_within_the_first_ones_grant(seed: int, choice: int) -> None:
+    """Children and grandchildren that start, die, go on, end and are revoked in any order, beside their parent: what
+    all of them sent is within the parent's grant after each step."""
+    chance = random.Random(choice)
+    grant = granted(chance)
+    texts = [write(make(seed + number)) for number in range(3)]
+    world, failed = World(grant=grant), set[int]()
+    for number in range(chance.randint(4, 9)):
+        before = len(world.provider.sent)
+        kinds = ("before attempt", "after attempt", "sent", "before end", "after end", "before grant", "after grant")
+        crash = (chance.choice(kinds), chance.randint(1, 3)) if chance.random() < 0.4 else None
+        fails = {before + chance.randint(0, 4): "refused"} if chance.random() < 0.3 else {}
+        unknown = frozenset({before + chance.randint(0, 6)} - set(fails)) if chance.random() < 0.2 else frozenset[int]()
+        failed |= set(fails)
+        more: dict[str, Any] = {"schedule": seed + number, "faults": Faults(fails=fails, unknown=unknown, crash=crash)}
+        runs = [header.run for header in world.store.runs() if Journal(world.store, header.run).read().revisions]
+        if RUN not in runs:
+            if world.exists:
+                break
+            world.run(chance.choice(texts), **more)
+            hold(world, grant, before, failed)
+            continue
+        one, text = chance.choice(runs), chance.choice(texts)
+        history = Journal(world.store, one).read()
+        try:
+            match chance.randrange(6):
+                case 0 | 1:
+                    share = portion(from_json(history.grant or {}), chance)
+                    name = f"child-{number}"
+                    world._step(
+                        text,
+                        "run",
+                        lambda _, __, a=text, s=share, n=name, p=one: start(  # type: ignore[misc]
+                            world.context, a.source, a.args, grant=s, run=n, parent=p
+                        ),
+                        **more,
+                    )
+                case 2 if one != RUN or chance.random() < 0.2:
+                    operate.revoke(world.context, one)
+                case 3:
+                    share = portion(from_json(history.grant or {}), chance) if one != RUN else granted(chance)
+                    grant = operate.set_grant(world.context, one, share) if one == RUN else grant
+                    if one != RUN:
+                        operate.set_grant(world.context, one, share)
+                case 4 if unresolved(history):
+                    operate.reconcile(world.context, one, abandon=False, result={"t": "known"})
+                case _:
+                    world._step(
+                        text,
+                        "resume",
+                        lambda _, allowances, n=one: resume(world.context, n, allowances=allowances),  # type: ignore[misc]
+                        **more,
+                    )
+        except Rejected as refused:
+            note(f"{number}: {refused}")
+        hold(world, grant, before, failed)

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 
 from addendum.authority.book import Book, Hold, Later, Over, bounded, hold
 from addendum.authority.catalog import Capability
+from addendum.authority.delegation import Child, Used, children, gone
 from addendum.authority.grant import Grant, Limit
 from addendum.canon import Digest, Json
-from addendum.records.history import REMEMBERED, History
+from addendum.records.history import REMEMBERED, History, Totals
 
 __all__ = ["Accounts", "Hold", "Later", "Over"]
 
@@ -33,6 +34,11 @@ class Accounts:
     """Seconds of this drive so far; the driver keeps it."""
     revoked: bool = False
     """Whether the principal's authority was revoked; the run's own is in its history."""
+    above: Limit | None = None
+    """What bars every call since a run that this one's grant came out of has no authority any more."""
+    at: float = 0.0
+    """The wall time of the last look, for windows."""
+    _children: tuple[int, tuple[Child, ...]] = (0, ())
     _bounded: dict[str, Capability] = field(default_factory=dict)
 
     @classmethod
@@ -70,7 +76,8 @@ class Accounts:
 
     def reserve(self, capability: Capability, size: int, payload: Json, now: float) -> Hold | Over | Later:
         """Take a hold for one call, or say which limit is in the way. `now` is wall time, for windows."""
-        barred = self._barred(capability.name, now)
+        self.at = now
+        barred = self.barred(capability.name, now)
         if barred is not None:
             return barred
         asked = hold(self.bounded(capability), self.grant, size, payload)
@@ -87,12 +94,14 @@ class Accounts:
             self.principal.take(asked, now)
         return asked
 
-    def _barred(self, capability: str, now: float) -> Over | None:
+    def barred(self, capability: str, now: float) -> Over | None:
         """Return what bars every call: a grant that is over or revoked, a channel that was frozen."""
         if self.grant.expires is not None and now >= self.grant.expires:
             return Over(Limit("expires", self.grant.expires), now, 0, 0)
         if self.history.revoked or self.revoked:
             return Over(Limit("revoked", 0), 0, 0, 0)
+        if self.above is not None:
+            return Over(self.above, 0, 0, 0)
         if capability in self.history.frozen:
             return Over(Limit("frozen", 0, "run", capability), 0, 0, 0)
         return None
@@ -105,7 +114,9 @@ class Accounts:
         if limit.meter == "seconds" and limit.capability is None and limit.per == "run":
             used, _ = self.level(limit)
             return Over(limit, used, 0, 0) if used >= limit.most else None
-        return self.book.check(limit, asked, now)
+        if not self.history.children:
+            return self.book.check(limit, asked, now)
+        return self.book.check(limit, asked, now, self.delegated(limit))
 
     def undo(self, taken: Hold) -> None:
         """Take a hold back whose attempt was not written."""
@@ -132,9 +143,65 @@ class Accounts:
         self.book.release(taken)
 
     def level(self, limit: Limit) -> tuple[int | float, int | float]:
-        """Return how much of a limit is used and held."""
+        """Return how much of a limit is used and held; what children used is used, and what they have is held."""
         if limit.principal:
             return self.principal.level(limit) if self.principal is not None else (0, 0)
         if limit.meter == "seconds" and limit.capability is None:
-            return self.history.seconds + self.elapsed, 0
-        return self.book.level(limit)
+            own: tuple[int | float, int | float] = (self.history.seconds + self.elapsed, 0)
+        else:
+            own = self.book.level(limit)
+        ended, given = self.delegated(limit)
+        return own[0] + ended, own[1] + given
+
+    # --- delegation --------------------------------------------------------------------------------------------
+
+    @property
+    def children(self) -> tuple[Child, ...]:
+        """The runs whose grants came out of this one's."""
+        if self._children[0] != self.history.delegated:
+            self._children = (self.history.delegated, children(self.history))
+        return self._children[1]
+
+    def delegated(self, limit: Limit) -> tuple[int | float, int | float]:
+        """Return how much of a limit children used that ended, and how much is given to those that live."""
+        return gone(self.children, limit, self.book.agents, self.at) if self.history.children else (0, 0)
+
+    def left(self, limit: Limit, but: str = "") -> int | float:
+        """Return what is left of a limit, as if the child `but` had never been."""
+        others = [child for child in self.children if child.run != but]
+        away = sum(self.delegated(limit)) - sum(gone(others, limit, self.book.agents, self.at))
+        return limit.most - sum(self.level(limit)) + away
+
+    def used(self) -> Used:
+        """Return all that this run and its children used up, as its parent counts it. No child may live."""
+        names = {*self.book.totals, *(name for held in self.book.held.values() for name in held)}
+        totals = {name: self._totals(name) for name in names}
+        distinct = {key: len(found) for key, found in self.book.seen.items()}
+        seconds = self.history.seconds + self.elapsed
+        for child in self.children:
+            if child.used is not None:
+                for name, each in child.used.totals.items():
+                    _add(totals.setdefault(name, Totals()), each)
+                for key, count in child.used.distinct.items():
+                    distinct[key] = distinct.get(key, 0) + count
+                seconds += child.used.seconds
+        return Used(totals, distinct, seconds)
+
+    def _totals(self, name: str) -> Totals:
+        """Return what a capability used and holds."""
+        found, held = Totals(), {meter: each[name] for meter, each in self.book.held.items()}
+        _add(found, self.book.totals.get(name, Totals()))
+        found.cost += held["cost_usd"]
+        found.tokens += held["tokens"]
+        found.bytes_in += held["bytes_in"]
+        found.seconds += held["seconds"]
+        return found
+
+
+def _add(total: Totals, each: Totals) -> None:
+    total.calls += each.calls
+    total.cost += each.cost
+    total.tokens += each.tokens
+    total.bytes_out += each.bytes_out
+    total.bytes_in += each.bytes_in
+    total.seconds += each.seconds

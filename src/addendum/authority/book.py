@@ -7,12 +7,12 @@ that the call may take and count when it is settled.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from addendum.authority.catalog import Capability
-from addendum.authority.grant import DISTINCT, Grant, Limit, tokens
+from addendum.authority.grant import DISTINCT, ENDS, Grant, Limit, tokens
 from addendum.authority.sizes import largest
 from addendum.authority.window import Window
 from addendum.canon import Digest, Json, digest
@@ -73,7 +73,7 @@ class Over:
 
     def sentence(self, identity: str) -> str:
         """Say what stands in the way of a call."""
-        if self.limit.meter in ("expires", "revoked", "frozen"):
+        if self.limit.meter in ENDS:
             return f"Nothing more is sent: {self.limit}. {identity} waits for another grant."
         used, held, asks = (self.limit.amount(value) for value in (self.used, self.held, self.asks))
         return f"The limit {self.limit} is reached: {used} used, {held} held, {identity} asks for {asks}."
@@ -159,19 +159,24 @@ class Book:
     """The targets of calls that were sent, by capability and meter."""
     windows: dict[Limit, Window] = field(default_factory=dict)
 
-    def check(self, limit: Limit, asked: Hold, now: float) -> Over | Later | None:
-        """Say whether a limit stands in the way of a call."""
+    def check(
+        self, limit: Limit, asked: Hold, now: float, away: tuple[int | float, int | float] = (0, 0)
+    ) -> Over | Later | None:
+        """Say whether a limit stands in the way of a call. `away` is what children used of it, and have of it."""
         asks = asked.of(limit.meter)
         if limit.per == "call":
             return Over(limit, 0, 0, asks) if asks > limit.most else None
         if isinstance(limit.per, float):
+            most = limit.most - sum(away)
             if asks > limit.most:
                 return Over(limit, 0, 0, asks)  # no window ever has room for it
-            later = self._window(limit, limit.per).room(asks, limit.most, now)
+            if asks > most:
+                return Later(limit, None)  # until a child gives back
+            later = self._window(limit, limit.per).room(asks, most, now)
             return None if later is None else Later(limit, later)
         if limit.meter.startswith(DISTINCT):
-            return self._distinct(limit, asked)
-        used, held = self.level(limit)
+            return self._distinct(limit, asked, *away)
+        used, held = (mine + theirs for mine, theirs in zip(self.level(limit), away, strict=True))
         if limit.meter == "agents" and not asks:
             return None
         full = used + held >= limit.most if asks == 0 else used + held + asks > limit.most
@@ -234,24 +239,7 @@ class Book:
         else:
             held = sum(each.of(limit.meter) for each in waiting)
         names = self.totals if name is None else {name} & set(self.totals)
-        return sum(self._used(limit.meter, each) for each in names), held
-
-    def _used(self, meter: str, name: str) -> int | float:
-        totals = self.totals[name]
-        match meter:
-            case "calls":
-                return totals.calls
-            case "agents":
-                return totals.calls if name in self.agents else 0
-            case "cost_usd":
-                return totals.cost
-            case "journal_bytes":
-                return totals.bytes_out + totals.bytes_in
-            case "journal_records":
-                return ENTRIES * totals.calls
-            case _:
-                found: int | float = getattr(totals, meter)
-                return found
+        return sum(used(limit.meter, each, self.totals[each], self.agents) for each in names), held
 
     def _seen(self, capability: str, meter: str) -> set[Digest]:
         """Return the targets of calls that were sent, and of those that are about to be."""
@@ -260,10 +248,10 @@ class Book:
         }
         return self.seen.get((capability, meter), set()) | coming
 
-    def _distinct(self, limit: Limit, asked: Hold) -> Over | None:
+    def _distinct(self, limit: Limit, asked: Hold, ended: int | float, given: int | float) -> Over | None:
         seen = self._seen(asked.capability, limit.meter)
-        mine = asked.targets.get(limit.meter, "")
-        return None if mine in seen or len(seen) < limit.most else Over(limit, len(seen), 0, 1)
+        mine, count = asked.targets.get(limit.meter, ""), len(seen) + ended
+        return None if mine in seen or count + given < limit.most else Over(limit, count, given, 1)
 
     def _note(self, taken: Hold, now: float) -> None:
         for limit, window in self.windows.items():
@@ -305,6 +293,24 @@ class Book:
                 if limit.capability in (None, each.capability):
                     found.add(recent[-1].at if recent else 0.0, each.of(limit.meter))
         return found
+
+
+def used(meter: str, name: str, totals: Totals, agents: Collection[str]) -> int | float:
+    """Return what a capability's totals say of a meter."""
+    match meter:
+        case "calls":
+            return totals.calls
+        case "agents":
+            return totals.calls if name in agents else 0
+        case "cost_usd":
+            return totals.cost
+        case "journal_bytes":
+            return totals.bytes_out + totals.bytes_in
+        case "journal_records":
+            return ENTRIES * totals.calls
+        case _:
+            found: int | float = getattr(totals, meter)
+            return found
 
 
 def _sum(counter: Counter[str], name: str | None) -> int | float:

@@ -16,15 +16,17 @@ from addendum.canon import Json
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """Something that a grant asks for and the ceiling doesn't allow. `asked` and `allowed` in words."""
+    """Something that a grant asks for and the ceiling (or `who` it comes from) doesn't allow. `asked` and `allowed` in
+    words."""
 
     what: str
     asked: str
     allowed: str
+    who: str = "the ceiling"
 
     def __str__(self) -> str:
         """Say it in a sentence."""
-        return f"The grant asks for {self.asked}; the ceiling allows {self.allowed}."
+        return f"The grant asks for {self.asked}; {self.who} allows {self.allowed}."
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON."""

@@ -14,7 +14,6 @@ from typing import Any
 from addendum.authority.book import ENTRIES, bounded
 from addendum.authority.catalog import Catalog
 from addendum.authority.grant import DISTINCT, Grant, Limit
-from addendum.authority.money import usd
 from addendum.authority.saturation import domain_size
 from addendum.authority.sizes import largest
 
@@ -38,16 +37,12 @@ class Excess:
 
     def to_json(self) -> dict[str, Any]:
         """Return the excess as JSON; `over` is by how much."""
-
-        def amount(value: int | float | None) -> Any:
-            return usd(int(value)) if value is not None and self.limit.meter == "cost_usd" else value
-
         return {
             "limit": str(self.limit),
             "meter": self.limit.meter,
             "capability": self.limit.capability,
-            "worst": amount(self.worst),
-            "over": amount(None if self.worst is None else self.worst - self.limit.most),
+            "worst": self.limit.plain(self.worst),
+            "over": self.limit.plain(None if self.worst is None else self.worst - self.limit.most),
             "why": self.why,
         }
 

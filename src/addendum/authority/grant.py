@@ -54,6 +54,17 @@ _DURATION: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)
 _PRINCIPAL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
+ENDS: Final = {
+    "expires": "the grant ends at {1}",
+    "revoked": "the grant was revoked",
+    "parent_expires": "the grant of {0}, which this one came out of, ends at {1}",
+    "parent_revoked": "the grant of {0}, which this one came out of, was revoked",
+    "returned": "{0} took back what was left of this grant",
+    "frozen": "{0} is frozen: it reported more than its declared maximum",
+}
+"""What bars every call whatever it asks for, as limits of their own; `capability` is a run's name for some."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limit:
     """At most `most` of a meter. Money in nano-dollars, times in seconds; `per` is "run", "call", "lifetime" or a
@@ -68,12 +79,8 @@ class Limit:
 
     def __str__(self) -> str:
         """Name the limit as in a grant: `image.generate: calls <= 6 per run`."""
-        if self.meter == "expires":
-            return f"the grant ends at {moment(self.most)}"
-        if self.meter == "revoked":
-            return "the grant was revoked"
-        if self.meter == "frozen":
-            return f"{self.capability} is frozen: it reported more than its declared maximum"
+        if self.meter in ENDS:
+            return ENDS[self.meter].format(self.capability, moment(self.most))
         per = f" per {self.per:g} s" if isinstance(self.per, float) else f" per {self.per}"
         scope = self.capability or ("all runs of the principal" if self.principal else "the whole run")
         if self.principal and self.capability is not None:
@@ -89,10 +96,13 @@ class Limit:
         """Write an amount of this meter."""
         return f"${usd(int(value))}" if self.meter == "cost_usd" else f"{value:.15g}"
 
+    def plain(self, value: int | float | None) -> str | int | float | None:
+        """Return an amount of this meter as JSON: money in US dollars as text."""
+        return usd(int(value)) if value is not None and self.meter == "cost_usd" else value
+
     def to_json(self) -> dict[str, Any]:
         """Return the limit as it is written in a file."""
-        most: Any = usd(int(self.most)) if self.meter == "cost_usd" else self.most
-        found = {"meter": self.meter, "max": most, "per": self.per}
+        found = {"meter": self.meter, "max": self.plain(self.most), "per": self.per}
         return {**found, "scope": "principal"} if self.principal else found
 
 

@@ -14,14 +14,15 @@ from addendum.authority.approval import needed
 from addendum.authority.catalog import Capability, Catalog
 from addendum.authority.grant import Grant
 from addendum.broker.journal import Journal, stow
-from addendum.broker.principal import Ledger, settling
+from addendum.broker.lineage import Lineage
+from addendum.broker.principal import ENDS, Ledger, settling
 from addendum.broker.schema import Schemas
 from addendum.canon import Digest
 from addendum.errors import JournalMoved, NotFound
 from addendum.kernel.calls import Call
 from addendum.kernel.decide import Execute
 from addendum.kernel.loop import Halt
-from addendum.ports import Clock
+from addendum.ports import Beside, Clock
 from addendum.records.entries import Settled
 from addendum.records.stored import Entry, Stored
 
@@ -35,12 +36,14 @@ class Asked:
 
 @dataclass(slots=True)
 class Desk:
-    """`ledger` are the accounts of the grant's principal, None if it names none."""
+    """`ledger` are the accounts of the grant's principal, None if it names none; `lineage` are the runs that the grant
+    came out of."""
 
     journal: Journal
     accounts: Accounts
     clock: Clock
     ledger: Ledger | None = None
+    lineage: Lineage | None = None
     schemas: Schemas = field(default_factory=Schemas)
 
     @property
@@ -112,6 +115,8 @@ class Desk:
         if self.ledger is not None:
             self.ledger.read()
             self.accounts.revoked = self.ledger.revoked
+        if self.lineage is not None:
+            self.accounts.above = self.lineage.bar(self.clock.now())
         self.journal.news()
 
     def reserve(self, capability: Capability, call: Call) -> Hold | Over | Later:
@@ -122,23 +127,26 @@ class Desk:
         self, new: Sequence[Entry], blobs: Mapping[Digest, bytes], taken: Sequence[tuple[int, Hold]]
     ) -> list[Stored]:
         """Write attempts with their holds, by the attempts' numbers. Raises `JournalMoved`, with the holds given back,
-        when another process of the principal was first."""
-        if self.ledger is None:
-            stored = self.journal.append(*new, blobs=blobs)
-        else:
-            keys = [((self.journal.run, number), hold) for number, hold in taken]
-            beside = self.ledger.beside(keys, self.clock.now())
-            ended = settling(self.journal.run, self.journal.history, new)
-            if ended is not None and ended.run == beside.run:
-                beside = replace(beside, entries=[*ended.entries, *beside.entries])
-            try:
-                stored = self.journal.append(*new, blobs=blobs, beside=beside)
-            except JournalMoved:
-                self.ledger.lost(key for key, _ in keys)
-                for _, hold in taken:
-                    self.accounts.undo(hold)
-                self.ledger.read()
-                raise
+        when somebody else was first: another process of the principal, or a child that was given something."""
+        run, history = self.journal.run, self.journal.history
+        keys = [((run, number), hold) for number, hold in taken]
+        beside = self.ledger.beside(keys, self.clock.now()) if self.ledger is not None else Beside(run)
+        ended = settling(run, history, new)
+        if ended is not None and self.ledger is not None and ended.run == beside.run:
+            beside = replace(beside, entries=[*ended.entries, *beside.entries])
+        elif ended is not None and self.ledger is None:
+            beside = ended
+        elif ended is not None:  # held in the accounts of another principal
+            self.journal.append(*(entry for entry in new if entry.kind in ENDS))
+            new = [entry for entry in new if entry.kind not in ENDS]
+        try:
+            stored = self.journal.append(*new, blobs=blobs, beside=replace(beside, own=history.seq))
+        except JournalMoved:
+            for key, hold in keys:
+                self.accounts.undo(hold)
+                if self.ledger is not None:
+                    self.ledger.lost([key])
+            raise
         self.accounts.written()
         return stored
 
@@ -188,7 +196,12 @@ def open_desk(journal: Journal, grant: Grant, catalog: Catalog, clock: Clock, *,
     seen = targets_of(journal, grant)
     accounts = Accounts.of(grant, journal.history, catalog, seen, ledger.book if ledger is not None else None)
     accounts.revoked = ledger is not None and ledger.revoked
-    return Desk(journal, accounts, clock, ledger)
+    accounts.at = clock.now()
+    history = journal.history
+    lineage = Lineage(journal.store, journal.run, history.parent) if history.parent else None
+    if lineage is not None:
+        accounts.above = lineage.bar(accounts.at)
+    return Desk(journal, accounts, clock, ledger, lineage)
 
 
 def targets_of(journal: Journal, grant: Grant) -> dict[tuple[str, str], set[Digest]]:

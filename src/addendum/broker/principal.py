@@ -25,7 +25,7 @@ from addendum.records.stored import Entry, Stored
 
 REMEMBERED: Final = 200_000
 """How many dispatches of a principal are remembered for limits in a time window."""
-_ENDS: Final = ("record", "retry", "abandon", "drafted")
+ENDS: Final = ("record", "retry", "abandon", "drafted")
 Key = tuple[str, int]
 """A run and the number of one of its attempts."""
 
@@ -124,7 +124,7 @@ def settling(run: str, history: History, new: Sequence[Entry]) -> Beside | None:
     found: list[Entry] = []
     principal = ""
     for entry in new:
-        held = history.held_by(entry.body["attempt"]) if entry.kind in _ENDS else None
+        held = history.held_by(entry.body["attempt"]) if entry.kind in ENDS else None
         if held is None:
             continue
         principal, number = held

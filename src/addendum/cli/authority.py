@@ -13,6 +13,7 @@ from addendum.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
     from addendum.authority.catalog import Catalog
+    from addendum.runs.meters import Level
 
 app = typer.Typer(no_args_is_help=True, help="What capabilities are, cost and may do to the world.")
 Name = Annotated[
@@ -164,24 +165,32 @@ def meters(
             _principal(output, subject, revoked, [each.to_json() for each in accounts])
             return 0
         grant, levels = found.of_run(opened, run, catalog, SystemClock())
-    _levels(output, run, grant.principal, [level.to_json() for level in levels])
+        parent, children = found.family(opened, run)
+    if json:
+        data = [level.to_json() for level in levels]
+        output.value(
+            {"run": run, "principal": grant.principal, "parent": parent, "children": children, "limits": data}
+        )
+        return 0
+    _levels(output, levels)
+    if not levels:
+        output.show(f"The grant of the run {run} has no limits.")
+    if parent:
+        output.show(f"It came out of the grant of the run {parent}.")
+    for child in children:
+        output.show(f"{'given to' if child['living'] else 'back from'} {child['run']}")
     return 0
 
 
-def _levels(output: Output, run: str, principal: str, levels: list[dict[str, Any]]) -> None:
+def _levels(output: Output, levels: list[Level]) -> None:
     from addendum.cli.views.words import table
 
-    if output.json:
-        output.value({"run": run, "principal": principal, "limits": levels})
-        return
-    listed = table("limit", "used", "held", "left", fold=("limit",))
+    keys = ("used", "held", "delegated", "left")
+    listed = table("limit", *keys, right=keys, fold=("limit",))
     for level in levels:
-        listed.add_row(
-            level["limit"], *("-" if level[key] is None else f"{level[key]}" for key in ("used", "held", "left"))
-        )
+        amounts = (level.used, *((None, None) if level.used is None else (level.held, level.delegated)), level.left)
+        listed.add_row(str(level.limit), *("-" if each is None else level.limit.amount(each) for each in amounts))
     output.show(listed)
-    if not levels:
-        output.show(f"The grant of the run {run} has no limits.")
 
 
 def _principal(output: Output, principal: str, revoked: bool, accounts: list[dict[str, Any]]) -> None:
@@ -191,9 +200,9 @@ def _principal(output: Output, principal: str, revoked: bool, accounts: list[dic
         output.value({"principal": principal, "revoked": revoked, "accounts": accounts})
         return
     keys = ("capability", "calls", "cost_usd", "held_usd", "in_flight", "tokens", "bytes_out", "bytes_in")
-    listed = table(*keys)
+    listed = table(*(key.removesuffix("_usd") for key in keys), right=keys[1:])
     for account in accounts:
-        listed.add_row(*(str(account[key]) for key in keys))
+        listed.add_row(*(f"${account[key]}" if key.endswith("_usd") else str(account[key]) for key in keys))
     output.show(listed)
     if revoked:
         output.show(f"The authority of {principal} is revoked.")

@@ -29,6 +29,15 @@ def run(
             "--id", metavar="RUN", help="The run's name (default: made from date and time).", show_default=False
         ),
     ] = "",
+    parent: Annotated[
+        str | None,
+        typer.Option(
+            "--parent",
+            metavar="RUN",
+            help="A run whose grant this one's comes out of; what it doesn't use goes back at its end.",
+            show_default=False,
+        ),
+    ] = None,
     store: options.Store = None,
     sandbox: options.Sandbox = None,
     provider: options.Provider = None,
@@ -47,8 +56,12 @@ def run(
     progress = Progress(None if json else output.err)
     settings = opening.settings(store=store, sandbox=sandbox, provider=provider, grant=grant)
     with opening.context(settings, progress) as context:
+        above = opening.resolve(context.store, parent) if parent is not None else ""
+        own = context.grant if above and settings.grant else None
         with driven(progress) as stop:
-            result = start(context, source, given, policy=chosen, name=label, run=identifier, stop=stop)
+            result = start(
+                context, source, given, grant=own, policy=chosen, name=label, run=identifier, parent=above, stop=stop
+            )
         return finish(output, context, result, source=source, path=script)
 
 

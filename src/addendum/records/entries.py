@@ -9,6 +9,8 @@ Times are integers (`at_ms` since 1970, `micros` of duration): a body without fl
 | `revision` | a source with its args became the run's current one, with its declared moves and drops |
 | `grant` | the authority from here on |
 | `revoke` | the authority ended: nothing more is sent until there is another grant |
+| `delegate` | a share of the authority is a child run's from here on, until it is back |
+| `return` | that child ended or its grant was revoked: what it used, the rest is back |
 | `freeze` | a provider reported more than its declared maximum: nothing more of that capability is sent |
 | `catalog` | an operator accepted a catalog that isn't the one of the last drive |
 | `drive` | a process begins to drive the run |

@@ -133,6 +133,12 @@ class History:
     catalog: Digest = ""
     """The catalog of the last drive, or the one that an operator accepted since."""
     seconds: float = 0.0
+    parent: str = ""
+    """The run whose grant this one's came out of."""
+    children: dict[str, tuple[Mapping[str, Any], Mapping[str, Any] | None]] = field(default_factory=dict)
+    """What was given to children, by run, and what they used of it once the rest is back."""
+    delegated: int = 0
+    """The seq of the last of either."""
     rebinds: int = 0
     sleeps: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     """Sleeps that have begun and aren't over, by identity."""
@@ -224,11 +230,22 @@ class History:
 
     def _grant(self, seq: int, body: Mapping[str, Any]) -> None:
         self.grant = body["grant"]
+        self.parent = body.get("parent", "")
         self.revoked = 0
         self.frozen.clear()
 
     def _revoke(self, seq: int, body: Mapping[str, Any]) -> None:
         self.revoked = seq
+
+    def _delegate(self, seq: int, body: Mapping[str, Any]) -> None:
+        self.children[body["child"]] = (body, None)
+        self.delegated = seq
+
+    def _return(self, seq: int, body: Mapping[str, Any]) -> None:
+        given = self.children.get(body["child"])
+        if given is not None:
+            self.children[body["child"]] = (given[0], body)
+            self.delegated = seq
 
     def _ask(self, seq: int, body: Mapping[str, Any]) -> None:
         # Another payload at the same place: whatever was asked or said about the old one is over.
@@ -383,6 +400,8 @@ _FOLD = {
     "revision": History._revision,
     "grant": History._grant,
     "revoke": History._revoke,
+    "delegate": History._delegate,
+    "return": History._return,
     "ask": History._ask,
     "allow": History._allow,
     "freeze": History._freeze,

@@ -25,6 +25,7 @@ from addendum.kernel.sources import Fate
 from addendum.ports import Session
 from addendum.records.history import History
 from addendum.records.stored import Entry
+from addendum.runs import delegate
 from addendum.runs.context import Context
 from addendum.runs.locate import locate
 from addendum.runs.prepare import Scene, script
@@ -176,8 +177,13 @@ class Attempt:
         if ending.status == "completed":
             result, blobs = drive.result_ref(ending.value)
             body["result"] = result.body()
+        back = None
+        if journal.history.parent and delegate.over(journal.history, ending.status):
+            back = delegate.coming_back(journal, settler.accounts, self.context.clock.now())
         try:
-            journal.append(*_anchors(drive, journal.history.revision), Entry("end", body), blobs=blobs)
+            journal.append(*_anchors(drive, journal.history.revision), Entry("end", body), blobs=blobs, beside=back)
+            if back is not None:
+                delegate.upwards(self.context, back.run)
         except StoreError as error:
             if ending.stop != "store_unavailable":
                 ending = Ending("stopped", "store_unavailable", None, error.message, error.hint, where=ending.where)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from addendum.authority.accounts import Accounts
 from addendum.authority.catalog import Catalog
+from addendum.authority.delegation import children
 from addendum.authority.grant import Grant, Limit, from_json
 from addendum.authority.money import usd
 from addendum.broker.desk import open_desk
@@ -17,33 +19,33 @@ from addendum.records.history import Totals
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One limit: what is used and held of it. A limit per call has no level: `used` is None."""
+    """One limit: what is used and held of it, and what living children were given. A limit per call has no level:
+    `used` is None."""
 
     limit: Limit
     used: int | float | None
     held: int | float = 0
+    delegated: int | float = 0
 
     @property
     def left(self) -> int | float | None:
         """What is left of it."""
-        return None if self.used is None else self.limit.most - self.used - self.held
+        return None if self.used is None else self.limit.most - self.used - self.held - self.delegated
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON; money in US dollars as text."""
-
-        def amount(value: int | float | None) -> Any:
-            return usd(int(value)) if value is not None and self.limit.meter == "cost_usd" else value
-
+        plain = self.limit.plain
         return {
             "limit": str(self.limit),
             "meter": self.limit.meter,
             "capability": self.limit.capability,
             "scope": self.limit.scope,
             "per": self.limit.per,
-            "max": amount(self.limit.most),
-            "used": amount(self.used),
-            "held": amount(self.held),
-            "left": amount(self.left),
+            "max": plain(self.limit.most),
+            "used": plain(self.used),
+            "held": plain(self.held),
+            "delegated": plain(self.delegated),
+            "left": plain(self.left),
         }
 
 
@@ -52,14 +54,29 @@ def of_run(store: Store, run: str, catalog: Catalog, clock: Clock) -> tuple[Gran
     journal = Journal(store, run)
     journal.read()
     grant = from_json(journal.history.grant or {})
-    accounts = open_desk(journal, grant, catalog, clock, write=False).accounts
-    levels = []
-    for limit in grant.every:
+    return grant, levels(open_desk(journal, grant, catalog, clock, write=False).accounts)
+
+
+def levels(accounts: Accounts) -> list[Level]:
+    """Return how a run stands with each of its limits."""
+    found = []
+    for limit in accounts.grant.every:
         if limit.per == "call":
-            levels.append(Level(limit, None))
+            found.append(Level(limit, None))
         else:
-            levels.append(Level(limit, *accounts.level(limit)))
-    return grant, levels
+            used, held = accounts.level(limit)
+            given = 0 if limit.principal else accounts.delegated(limit)[1]
+            found.append(Level(limit, used, held - given, given))
+    return found
+
+
+def family(store: Store, run: str) -> tuple[str, list[dict[str, Any]]]:
+    """Return the run that a run's grant came out of ("" for none), and its own children with what they were given."""
+    history = Journal(store, run).read()
+    return history.parent, [
+        {"run": child.run, "living": child.living, "limits": [limit.to_json() for limit in child.grant.every]}
+        for child in children(history)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

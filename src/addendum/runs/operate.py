@@ -15,6 +15,7 @@ from addendum.canon import Json
 from addendum.errors import NotFound, RunBusy, UsageError
 from addendum.records.entries import Attempt
 from addendum.records.stored import Entry
+from addendum.runs import delegate
 from addendum.runs.context import Context
 from addendum.runs.start import driving, give_back, under_ceiling
 
@@ -49,11 +50,13 @@ def reconcile(
         if abandon:
             for attempt in chosen:  # each may be held in the accounts of another principal
                 journal.append(*abandoned([attempt], who, reason))
+            delegate.bring_back(context, journal)
             return chosen
         for attempt in chosen:
             capability = context.catalog.get(attempt.capability)
             entry, blobs = answered(attempt, result, who, cost=capability.price if capability else 0)
             journal.append(entry, blobs=blobs)
+        delegate.bring_back(context, journal)
         return chosen
 
 
@@ -86,21 +89,27 @@ def approve(
 def set_grant(context: Context, run: str, grant: Grant, *, by: str = "") -> Grant:
     """Give a run another grant, within the ceiling; it counts from its next attempt on. Returns what it has.
 
-    Raises `NotFound`, `RunBusy`, and `Rejected` for what lies outside the ceiling.
+    That of a child comes out of its parent's. Raises `NotFound`, `RunBusy`, and `Rejected` for what lies outside the
+    ceiling or the parent's grant, and for less than the run's own children have.
     """
-    within = under_ceiling(context, grant)
+    within, who = under_ceiling(context, grant), by or context.operator
     with driving(context, run) as journal:
-        journal.append(Entry("grant", {"grant": within.to_json(), "by": by or context.operator}))
+        if journal.history.parent:
+            return delegate.give(context, journal, journal.history.parent, within, by=who)
+        delegate.change(context, journal, within, who)
     return within
 
 
 def revoke(context: Context, run: str, *, reason: str = "", by: str = "") -> list[str]:
     """End a run's authority: from its next reservation on nothing is sent, until it gets another grant.
 
-    Returns the identities of calls that are held: sent, without an end. Raises `NotFound`.
+    Its children's next reservations see it, too; what a child didn't use goes back to its parent. Returns the
+    identities of calls that are held: sent, without an end. Raises `NotFound`.
     """
-    with _writing(context, run) as (journal, _):
+    with _writing(context, run) as (journal, driven):
         journal.append(Entry("revoke", {"by": by or context.operator, "reason": reason}))
+        if not driven:
+            delegate.bring_back(context, journal)
         return [attempt.identity for attempt in journal.history.attempts.values() if not attempt.waits]
 
 
@@ -152,7 +161,7 @@ def _writing(context: Context, run: str) -> Iterator[tuple[Journal, bool]]:
 
 def _chosen(found: list[Open], which: Sequence[str], run: str, what: str = "is unresolved") -> list[Open]:
     if not found:
-        raise UsageError(f"Nothing in the run {run} {what}.", hint="`addendum show RUN` says what it waits for.")
+        raise UsageError(f"Nothing in the run {run} {what}.", hint=f"`addendum show {run}` says what it waits for.")
     if not which:
         return found
     chosen = [attempt for attempt in found if attempt.identity in which or attempt.key in which]

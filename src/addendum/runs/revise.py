@@ -23,6 +23,7 @@ from addendum.kernel.shadow import shadow
 from addendum.plan import Plan, draw, to_json
 from addendum.records import entries
 from addendum.records.stored import Entry
+from addendum.runs import delegate
 from addendum.runs.admit import Admission, admit, within
 from addendum.runs.context import Context
 from addendum.runs.execute import Attempt
@@ -183,6 +184,7 @@ def revise(
             return not_admitted(run, drawn.admission, history.committed)
         if drawn.plan.status != "planned":
             return refused(run, drawn.plan, journal)
+        delegate.again(context, journal)
         rebound = adopt(journal, drawn, allowances)
         ready = scene(journal, drawn.admission.program, drawn.ready.args_digest, drawn.ready.policy, _kept(allowances))
         ready.dropped = [journal.history.records[record.seq] for record in drawn.ready.dropped]

@@ -20,6 +20,7 @@ from addendum.kernel.policy import Allowances, Policy
 from addendum.ports import Lease, RunHeader, Store
 from addendum.records.entries import Revision
 from addendum.records.stored import Entry
+from addendum.runs import delegate
 from addendum.runs.admit import Admission, admit
 from addendum.runs.context import Context
 from addendum.runs.execute import Attempt
@@ -98,15 +99,20 @@ def start(
     name: str = "",
     run: str = "",
     request: str = "",
+    parent: str = "",
     stop: threading.Event | None = None,
 ) -> StepResult:
-    """Start a run and drive it to its end, a stop, or a wait.
+    """Start a run and drive it to its end, a stop, or a wait. With a `parent` its grant comes out of that run's.
 
     `args` is any JSON value; `request` says what the script is for, for whoever repairs it. Raises `UsageError` for a
     run name that is taken, `NotJson` for other args, `ConfigError` for an unknown policy; a source that isn't admitted
     is a result, and leaves no run behind.
     """
+    if parent and grant is None:
+        raise UsageError("A child needs a grant of its own.", hint="Say what it gets of its parent's.")
     grant = under_ceiling(context, context.grant if grant is None else grant)
+    if parent:
+        _, grant = delegate.offered(context, parent, grant)
     chosen = Policy().override(policy or {})
     canon.canonical(args)
     admission = admit(source, context.catalog, grant)
@@ -115,7 +121,10 @@ def start(
     identifier = created(context, name, run)
     with driving(context, identifier) as journal:
         entry, blobs, revision = revision_entry(1, source, args, Allowances(), request)
-        journal.append(Entry("grant", {"grant": grant.to_json(), "by": context.operator}), entry, blobs=blobs)
+        if parent:
+            delegate.give(context, journal, parent, grant, [entry], blobs)
+        else:
+            journal.append(Entry("grant", {"grant": grant.to_json(), "by": context.operator}), entry, blobs=blobs)
         ready = scene(journal, admission.program, revision.args_digest, chosen, Allowances())
         return Attempt(context, ready, "run", args, stop=stop or threading.Event()).run()
 
@@ -135,6 +144,7 @@ def resume(
         changed = catalog_changed(context, journal)
         if changed is not None:
             return changed
+        delegate.again(context, journal)
         source = context.store.blob(now.source).decode("utf-8")
         kept = Allowances(
             supersede=allowances.supersede,

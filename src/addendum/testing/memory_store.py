@@ -137,7 +137,9 @@ class MemoryStore:
             token = kept.lease.token if kept.lease else None
             if lease is not None and (lease.run != run or lease.token != token):
                 raise leases.lost(run, kept.lease)
-            if beside is not None:
+            if beside is not None and beside.own not in (None, len(kept.entries)):
+                raise moved(run, _WHERE)
+            if beside is not None and (other or beside.at is not None):
                 ledger = self._run(beside.run)
                 if beside.at is not None and beside.at != len(ledger.entries):
                     raise moved(beside.run, _WHERE)
