@@ -20,12 +20,11 @@ from typing import Final, NoReturn
 from addendum import media
 from addendum.canon import Digest, Json, sha256
 from addendum.errors import NotFound, StoreCorrupt, StoreUnavailable, UsageError
+from addendum.records.artifacts import PREFIX, digest_of
 
-PREFIX: Final = "sha256:"
 FOLDER: Final = "artifacts"
 LARGEST: Final = 1024 * 1024 * 1024
 """Bytes of one artifact."""
-_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _START: Final = re.compile(r"[0-9a-f]{6,64}")
 
 
@@ -80,7 +79,7 @@ class FileArtifacts:
 
     def get(self, reference: str) -> bytes:
         """Return the bytes. Raises `UsageError` for what is no reference, `NotFound`, `StoreCorrupt`."""
-        digest = digest_of(reference)
+        digest = _digest(reference)
         try:
             data = _read(self._path(digest))
         except FileNotFoundError:
@@ -120,9 +119,9 @@ class FileArtifacts:
         folders = [self._folder / start[:2]] if start else sorted(self._listed(self._folder))
         for folder in folders:
             for path in sorted(self._listed(folder)):
-                digest = folder.name + path.name
-                if _DIGEST.fullmatch(digest) and path.is_file() and not path.is_symlink():
-                    yield Artifact(PREFIX + digest, path.stat().st_size, media.kind(_read(path, 4096)))
+                reference = PREFIX + folder.name + path.name
+                if digest_of(reference) and path.is_file() and not path.is_symlink():
+                    yield Artifact(reference, path.stat().st_size, media.kind(_read(path, 4096)))
 
     def _listed(self, folder: Path) -> list[Path]:
         try:
@@ -176,25 +175,12 @@ class FileArtifacts:
         ) from None
 
 
-def digest_of(reference: str) -> Digest:
+def _digest(reference: str) -> Digest:
     """Return the digest of a reference. Raises `UsageError` for what is none: no path can be made of it."""
-    digest = reference.removeprefix(PREFIX)
-    if not reference.startswith(PREFIX) or not _DIGEST.fullmatch(digest):
+    digest = digest_of(reference)
+    if digest is None:
         raise UsageError(f"{reference[:100]!r} is no artifact's reference.", hint="It is sha256: and 64 digits.")
     return digest
-
-
-def named(value: Json) -> Iterator[dict[str, Json]]:
-    """Yield every reference to an artifact that stands in a JSON value, in its order."""
-    if isinstance(value, dict):
-        found = value.get("artifact")
-        if isinstance(found, str) and found.startswith(PREFIX) and _DIGEST.fullmatch(found.removeprefix(PREFIX)):
-            yield value
-        for each in value.values():
-            yield from named(each)
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from named(each)
 
 
 def _read(path: Path, most: int = LARGEST) -> bytes:

@@ -10,7 +10,21 @@ from typing import Annotated
 
 import typer
 
-from addendum.cli import authority, check, demo, drive, inspect, mcp, operate, rehearse, revising, sandbox, step, work
+from addendum.cli import (
+    artifact,
+    authority,
+    check,
+    demo,
+    drive,
+    inspect,
+    mcp,
+    operate,
+    rehearse,
+    revising,
+    sandbox,
+    step,
+    work,
+)
 from addendum.cli.failure import report
 
 PROGRAM = "addendum"
@@ -72,6 +86,7 @@ def build() -> typer.Typer:
         for command in commands:
             app.command(rich_help_panel=panel)(command)
     app.add_typer(authority.app, name="catalog", rich_help_panel="Scripts")
+    app.add_typer(artifact.app, name="artifact", rich_help_panel="Looking at runs")
     app.add_typer(sandbox.app, name="sandbox", rich_help_panel="Trying things")
     app.add_typer(work.app, name="work", rich_help_panel="Work contracts")
     return app

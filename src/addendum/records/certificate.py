@@ -13,7 +13,7 @@ from typing import Any, Final
 from addendum import canon
 from addendum.canon import Digest
 from addendum.errors import StoreError
-from addendum.records import entries
+from addendum.records import artifacts, entries
 from addendum.records.chain import START, chain
 from addendum.records.history import History
 from addendum.records.stored import ENVELOPE, Stored
@@ -37,13 +37,15 @@ class Difference:
 @dataclass(slots=True)
 class Certificate:
     """`head` is the chain's value at the last of `entries` entries. `sites` are the frozen sites: for each committed
-    identity its record, capability, digest and result. `differences` is empty when the store is what was written."""
+    identity its record, capability, digest and result. `artifacts` are the files that results refer to, each once, with
+    the first record that does. `differences` is empty when the store is what was written."""
 
     head: Digest = START
     entries: int = 0
     records: int = 0
     cost: int = 0
     sites: list[dict[str, Any]] = field(default_factory=list)
+    artifacts: dict[str, dict[str, Any]] = field(default_factory=dict)
     differences: list[Difference] = field(default_factory=list)
 
     @property
@@ -60,15 +62,18 @@ class Certificate:
             "records": self.records,
             "cost": self.cost,
             "sites": self.sites,
+            **({"artifacts": list(self.artifacts.values())} if self.artifacts else {}),
             "differences": [difference.to_json() for difference in self.differences],
         }
 
 
 def statement(run: str, found: Certificate) -> dict[str, Any]:
-    """Return a certificate as an in-toto statement about the run's journal, by the chain's value at its end."""
+    """Return a certificate as an in-toto statement about the run's journal, by the chain's value at its end, and about
+    the files that its results refer to."""
+    files = [{"name": each, "digest": {"sha256": artifacts.digest_of(each)}} for each in found.artifacts]
     return {
         "_type": STATEMENT,
-        "subject": [{"name": run, "digest": {"sha256": found.head}}],
+        "subject": [{"name": run, "digest": {"sha256": found.head}}, *files],
         "predicateType": PREDICATE,
         "predicate": found.to_json(),
     }
@@ -138,7 +143,11 @@ def _contents(
                 found.differences.append(Difference(entry.seq, "the attempt's payload has another digest"))
         elif entry.kind == "record":
             if "result" in body:
-                results[entry.seq] = canon.sha256(_data(body["result"], blob))
+                data = _data(body["result"], blob)
+                results[entry.seq] = canon.sha256(data)
+                if artifacts.MARK in data:
+                    for each in artifacts.named(canon.parse(data)):
+                        found.artifacts.setdefault(str(each["artifact"]), {**each, "seq": entry.seq})
             sent = digests.pop(body["attempt"], None)
             if sent is not None and sent != body["digest"]:
                 found.differences.append(Difference(entry.seq, "the record's digest isn't its attempt's"))
