@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -14,7 +14,7 @@ from addendum.authority.grant import everything
 from addendum.canon import Json
 from addendum.clock import SystemClock
 from addendum.config import Settings
-from addendum.errors import ConfigError
+from addendum.errors import ConfigError, NotFound
 from addendum.ports import Provider, Sandbox, Store
 from addendum.providers.local import LocalProvider
 from addendum.providers.router import Router
@@ -32,12 +32,15 @@ if TYPE_CHECKING:
     from addendum.artifacts import FileArtifacts
     from addendum.credentials import Credentials
     from addendum.ports import Confinement, Model, ModelChoice
-    from addendum.servicesfile import ServicesFile
+    from addendum.providers.mcp.pinning import Seen
+    from addendum.servicesfile import Author, ServicesFile
     from addendum.work.bench import Bench
     from addendum.work.proposal import Policy
     from addendum.work.snapshot import Snapshot
 
 CRASH_CHILD = (sys.executable, "-m", "addendum.cli.crash_child")
+LARGEST_PROMPT = 256 * 1024
+"""Bytes of what a model is told to write or mend a script; see `addendum.repair.text`."""
 SANDBOXES = ("monty", "bwrap", "docker", "podman")
 """Every backend that a script can be run in, the default first."""
 CONTAINERS: Mapping[str, Literal["docker", "podman"]] = {"docker": "docker", "podman": "podman"}
@@ -189,6 +192,40 @@ def open_services(file: ServicesFile, settings: Settings) -> Router:
         raise
 
 
+def look_at_tools(settings: Settings, names: Sequence[str]) -> list[Seen]:
+    """Ask the MCP servers of a services file (all of them, if none is named) what they offer, beside what is pinned of
+    it. Each is started for that, and none of its tools is called. Raises `UsageError`, `ConfigError`, `NotFound`."""
+    from addendum import servicesfile
+    from addendum.providers.mcp.pinning import look
+    from addendum.providers.service import Tools
+    from addendum.providers.threads import LoopThread
+
+    if not servicesfile.is_named(settings.provider):
+        raise ConfigError(f"The provider {settings.provider!r} has no MCP servers.", hint="Name a services file.")
+    file = services(Path(settings.provider))
+    servers = {name: spec for name, spec in file.capabilities.items() if spec.kind == "mcp"}
+    for name in names:
+        if name not in servers:
+            raise NotFound(
+                f"{settings.provider} has no MCP server {name!r}.", hint=f"It has {', '.join(servers) or 'none'}."
+            )
+    credentials, thread = open_credentials(file), LoopThread()
+    tools = Tools(
+        secret=credentials.later,
+        artifacts=open_artifacts(settings),
+        folder=file.folder,
+        model=lambda choice: open_model(choice, credentials, file.folder),
+        loop=thread.loop,
+    )
+    try:
+        chosen = names or servers
+        return [tools.wait(look(name, servers[name], tools), 2 * servers[name].start_timeout + 10) for name in chosen]
+    except ConfigError as error:
+        raise ConfigError(credentials.redact(error.message), hint=error.hint) from None
+    finally:
+        thread.close()
+
+
 def open_model(choice: ModelChoice, credentials: Credentials, folder: Path) -> Model:
     """Open a language model; paths are of `folder`. Raises `ConfigError`, also where the extra `models` is missing."""
     if choice.model.startswith("scripted:"):
@@ -198,6 +235,42 @@ def open_model(choice: ModelChoice, credentials: Credentials, folder: Path) -> M
     from addendum.models.later import LaterModel
 
     return LaterModel(choice, credentials.later(choice.secret) if choice.secret else None)
+
+
+def open_author(settings: Settings, named: str | None = None) -> tuple[Model, Author]:
+    """Open the model that writes and repairs scripts, with what the services file says of it. `named` is another model,
+    `provider:model`; it has the file's address and secret if it is of the same provider. Raises `ConfigError`."""
+    from addendum import servicesfile
+    from addendum.credentials import Credentials
+
+    file = services(Path(settings.provider)) if servicesfile.is_named(settings.provider) else None
+    said = file.author if file is not None else None
+    if named is not None:
+        if not named.partition(":")[2]:
+            raise ConfigError(f"{named!r} names no model.", hint="Write PROVIDER:MODEL, as in openai:gpt-5-mini.")
+        same = said is not None and said.model.partition(":")[0] == named.partition(":")[0]
+        said = (
+            said.model_copy(update={"model": named}) if said is not None and same else servicesfile.Author(model=named)
+        )
+    if said is None:
+        raise ConfigError(
+            "Nobody is named who writes scripts.",
+            hint="Name a model with --model PROVIDER:MODEL, or write [author] in a services file (--provider FILE.toml).",
+        )
+    from addendum.authority.money import nano
+    from addendum.ports import ModelChoice
+
+    choice = ModelChoice(
+        model=said.model,
+        url=said.url,
+        secret=said.secret,
+        max_tokens=said.max_tokens,
+        timeout=said.timeout,
+        price=None if said.price_usd is None else nano(said.price_usd),
+        max_input=LARGEST_PROMPT,
+    )
+    credentials = open_credentials(file) if file is not None else Credentials({}, Path.cwd(), os.environ)
+    return open_model(choice, credentials, file.folder if file is not None and named is None else Path.cwd()), said
 
 
 def open_artifacts(settings: Settings) -> FileArtifacts:
