@@ -19,6 +19,7 @@ from addendum.cli import (
     inspect,
     mcp,
     operate,
+    pin,
     rehearse,
     revising,
     sandbox,
@@ -50,6 +51,8 @@ PANELS = {
     "Serving": (mcp.mcp,),
     "Trying things": (rehearse.rehearse, step.step, demo.demo),
 }
+
+authority.app.command()(pin.pin)
 
 
 def _version(wanted: bool) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from addendum import wiring
+from addendum.authority.catalog import Capability
 from addendum.authority.ceiling import meet
 from addendum.authority.grant import Grant, from_json
 from addendum.canon import Json
@@ -83,14 +84,16 @@ class Desk:
 
     def catalog(self) -> dict[str, Any]:
         """Return what may be called here, as `addendum catalog show --json` does, with what each is about."""
-        catalog, allowed = self.context.catalog, self.ceiling.capabilities
         return {
-            "digest": catalog.digest,
-            "capabilities": [
-                {**catalog[name].to_json(), "about": catalog[name].about} for name in sorted(allowed) if name in catalog
-            ],
+            "digest": self.context.catalog.digest,
+            "capabilities": [{**each.to_json(), "about": each.about} for each in self.offered()],
             "grant": self.ceiling.to_json(),
         }
+
+    def offered(self) -> list[Capability]:
+        """Return the capabilities that a script may call here: those of the catalog that the server's grant names."""
+        catalog = self.context.catalog
+        return [catalog[name] for name in sorted(self.ceiling.capabilities) if name in catalog]
 
     def told(self, result: StepResult) -> dict[str, Any]:
         """Return a result as the command line prints it."""

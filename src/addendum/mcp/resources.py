@@ -14,7 +14,7 @@ from mcp.server.context import ServerRequestContext
 from addendum.errors import AddendumError
 from addendum.mcp import answers, asked
 from addendum.mcp.desk import Desk
-from addendum.script import manual
+from addendum.repair.guide import guide
 
 AUTHORING: Final = "addendum://authoring"
 CATALOG: Final = "addendum://catalog"
@@ -81,15 +81,10 @@ class Resources:
 
     def _text(self, uri: str) -> tuple[str, str]:
         if uri == AUTHORING:
-            return authoring(), "text/markdown"
+            return guide(self._desk.offered()), "text/markdown"
         if uri == CATALOG:
             return json.dumps(self._desk.catalog(), ensure_ascii=False, indent=2), "application/json"
         if uri.startswith(RUN):
             found = self._desk.show(asked.Show(run=unquote(uri.removeprefix(RUN))))
             return json.dumps(found, ensure_ascii=False, indent=2), "application/json"
         raise MCPError(NOT_FOUND, "There is no such resource.", {"uri": uri[:200]})
-
-
-def authoring() -> str:
-    """Return the guide for whoever writes scripts."""
-    return "\n\n".join(f"# {page.rule}: {page.title}\n\n{page.text}" for page in manual.pages())
