@@ -410,7 +410,8 @@ class ModelChoice:
 class Prompt:
     """What a model is asked. `schema` is the JSON Schema of the answer, {} for plain text. `max_tokens` bounds the
     answer, `timeout` is in seconds. `images` are shown with the last message. `key` is an idempotency key, sent where
-    it isn't empty."""
+    it isn't empty. `once`: a failure after which nobody knows whether the work was done is an unknown outcome, not one
+    to be tried again."""
 
     messages: tuple[Message, ...]
     schema: Mapping[str, Json] = field(default_factory=dict)
@@ -418,6 +419,7 @@ class Prompt:
     timeout: float = 120.0
     images: tuple[Picture, ...] = ()
     key: str = ""
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True)

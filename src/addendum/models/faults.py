@@ -11,6 +11,8 @@
 | 400, 413, 422, context window | `invalid_input` |
 | content filter | `refused` |
 | anything else that was answered | `provider_error` |
+
+A prompt that is asked `once` has effects: for it, 409, 500 and a 503 that names no time to come back are unknown too.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ UNCLEAR: Final = (502, 504)
 AGAIN: Final = (409, 425, 500)
 
 
-def outcome(error: Exception, clean: Callable[[str], str]) -> CapabilityError | UnknownOutcome:
+def outcome(error: Exception, clean: Callable[[str], str], *, once: bool = False) -> CapabilityError | UnknownOutcome:
     """Return what to raise for an exception of pydantic-ai. `clean` takes secrets out of a text; it sees the whole of
-    it, before it is cut."""
+    it, before it is cut. `once`: as the prompt was asked."""
     text = said(error, clean)
     pause = getattr(error, "retry_after", None)
     status = getattr(error, "status_code", None)
@@ -45,6 +47,8 @@ def outcome(error: Exception, clean: Callable[[str], str]) -> CapabilityError | 
             return CapabilityError("rate_limited", text)
         case ai.ModelRateLimitError():
             return CapabilityError("rate_limited", text, retryable=True, retry_after=pause)
+        case ai.ModelUnavailableError() if once and pause is None and not isinstance(error, ai.ModelOverloadedError):
+            return UnknownOutcome(text)
         case ai.ModelUnavailableError():
             return CapabilityError("provider_error", text, retryable=True, retry_after=pause)
         case ai.ContentFilterError():
@@ -54,11 +58,13 @@ def outcome(error: Exception, clean: Callable[[str], str]) -> CapabilityError | 
         case ai.ModelRequestRejectedError() | ai.UserError():
             return CapabilityError("invalid_input", text)
         case _:
-            return _by_status(status, text, pause, isinstance(error, ai.ModelServerError))
+            return _by_status(status, text, pause, isinstance(error, ai.ModelServerError), once)
 
 
-def _by_status(status: int | None, text: str, pause: float | None, server: bool) -> CapabilityError | UnknownOutcome:
-    if status in UNCLEAR:
+def _by_status(
+    status: int | None, text: str, pause: float | None, server: bool, once: bool
+) -> CapabilityError | UnknownOutcome:
+    if status in UNCLEAR or (once and (server or status == 409)):
         return UnknownOutcome(text)
     if status == 408:
         return CapabilityError("timeout", text, retryable=True, retry_after=pause)

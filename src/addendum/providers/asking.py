@@ -99,6 +99,7 @@ class Asker:
             timeout=self.spec.seconds,
             images=tuple(images),
             key=request.key if self.spec.idempotency else "",
+            once=self.side_effecting,
         )
 
         async def send() -> Reply:

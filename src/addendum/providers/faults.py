@@ -7,14 +7,15 @@ imported here. A status is told as RFC 9110 and the providers' manuals mean it:
 | --- | --- | --- |
 | nothing was sent (no connection) | `provider_error`, retryable | the same |
 | sent, and no whole answer | not known | not known |
-| 400, 404, 413, 415, 422 | `invalid_input`; `refused` when the text says that a policy did | the same |
-| 401, 402, 403, 451, an exhausted quota | `refused` | the same |
+| 400, 404, 413, 415, 422 | `invalid_input` | the same |
+| 403, 451, and any that says that a policy refused it | `refused` | the same |
+| 402, an exhausted quota | `rate_limited`, not retryable: waiting doesn't help | the same |
 | 408, 425 | `timeout`, retryable: it wasn't taken | the same |
 | 409 | `provider_error`; with an idempotency key it is under way: not known | the same |
 | 429, 529 | `rate_limited`, retryable | the same |
 | 503 with a time to come back | `provider_error`, retryable: nothing was done | the same |
 | any other 5xx | `provider_error`, retryable | not known |
-| a redirect, any other status | `provider_error` | the same |
+| a redirect, 401, any other status | `provider_error` | the same |
 
 Not known is `UnknownOutcome`: the broker makes a retryable `timeout` of it for a call without side effects, and leaves
 any other unresolved. A failure that is tried again by the broker gets another idempotency key, so what may have had an
@@ -42,7 +43,7 @@ CUT: Final = 500
 LOOKED_AT: Final = 64 * 1024
 """Characters of a provider's text that are looked at, at all."""
 _INVALID: Final = frozenset({400, 404, 405, 406, 410, 411, 413, 414, 415, 422, 431})
-_REFUSED: Final = frozenset({401, 402, 403, 451})
+_REFUSED: Final = frozenset({403, 451})
 _NOT_TAKEN: Final = frozenset({408, 425})
 _LIMITED: Final = frozenset({429, 529})
 _POLICY: Final = ("content_policy", "content_filter", "moderation", "safety_violation", "responsible_ai")
@@ -106,11 +107,11 @@ def refusal(
     pause = retry_after(answer.headers, now)
     message = f"{answer.status}: {text}" if text else f"it answered {answer.status}"
     status = answer.status
-    if any(word in code for word in _QUOTA):
-        return CapabilityError("refused", message)
+    if status == 402 or any(word in code for word in _QUOTA):
+        return CapabilityError("rate_limited", message)
     if status in _LIMITED:
         return CapabilityError("rate_limited", message, True, retry_after=pause)
-    if any(word in code for word in _POLICY) or status in _REFUSED:
+    if status in _REFUSED or any(word in code for word in _POLICY):
         return CapabilityError("refused", message)
     if status in _INVALID:
         return CapabilityError("invalid_input", message)
