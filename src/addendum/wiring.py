@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from addendum.credentials import Credentials
     from addendum.ports import Confinement, Model, ModelChoice
     from addendum.providers.mcp.pinning import Seen
-    from addendum.providers.mcp.pinning import Seen
     from addendum.servicesfile import Author, ServicesFile
     from addendum.work.bench import Bench
     from addendum.work.proposal import Policy
@@ -181,6 +180,7 @@ def open_services(file: ServicesFile, settings: Settings) -> Router:
         folder=file.folder,
         model=lambda choice: open_model(choice, credentials, file.folder),
         loop=thread.loop,
+        backoff=settings.backoff,
     )
     opened: list[Service] = []
     try:
@@ -191,40 +191,6 @@ def open_services(file: ServicesFile, settings: Settings) -> Router:
     except BaseException:
         shut_all(opened, thread)
         raise
-
-
-def look_at_tools(settings: Settings, names: Sequence[str]) -> list[Seen]:
-    """Ask the MCP servers of a services file (all of them, if none is named) what they offer, beside what is pinned of
-    it. Each is started for that, and none of its tools is called. Raises `UsageError`, `ConfigError`, `NotFound`."""
-    from addendum import servicesfile
-    from addendum.providers.mcp.pinning import look
-    from addendum.providers.service import Tools
-    from addendum.providers.threads import LoopThread
-
-    if not servicesfile.is_named(settings.provider):
-        raise ConfigError(f"The provider {settings.provider!r} has no MCP servers.", hint="Name a services file.")
-    file = services(Path(settings.provider))
-    servers = {name: spec for name, spec in file.capabilities.items() if spec.kind == "mcp"}
-    for name in names:
-        if name not in servers:
-            raise NotFound(
-                f"{settings.provider} has no MCP server {name!r}.", hint=f"It has {', '.join(servers) or 'none'}."
-            )
-    credentials, thread = open_credentials(file), LoopThread()
-    tools = Tools(
-        secret=credentials.later,
-        artifacts=open_artifacts(settings),
-        folder=file.folder,
-        model=lambda choice: open_model(choice, credentials, file.folder),
-        loop=thread.loop,
-    )
-    try:
-        chosen = names or servers
-        return [tools.wait(look(name, servers[name], tools), 2 * servers[name].start_timeout + 10) for name in chosen]
-    except ConfigError as error:
-        raise ConfigError(credentials.redact(error.message), hint=error.hint) from None
-    finally:
-        thread.close()
 
 
 def look_at_tools(settings: Settings, names: Sequence[str]) -> list[Seen]:
@@ -290,7 +256,7 @@ def open_author(settings: Settings, named: str | None = None) -> tuple[Model, Au
     if said is None:
         raise ConfigError(
             "Nobody is named who writes scripts.",
-            hint="Name a model with --model PROVIDER:MODEL, or write [author] in a services file (--provider FILE.toml).",
+            hint="Name a model with --model PROVIDER:MODEL, or write [author] in a services file.",
         )
     from addendum.authority.money import nano
     from addendum.ports import ModelChoice

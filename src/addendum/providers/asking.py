@@ -76,11 +76,13 @@ def terms(spec: ModelSpec, model: Model) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Asks a model for one kind. `side_effecting` as its capability is."""
+    """Asks a model for one kind. `side_effecting` as its capability is; `backoff` is the pause before it asks again,
+    in seconds."""
 
     spec: ModelSpec
     model: Model
     side_effecting: bool
+    backoff: float
 
     async def ask(
         self,
@@ -109,7 +111,7 @@ class Asker:
                 raise faults.fault(error, side_effecting=self.side_effecting, keyed=self.spec.idempotency) from None
             return Reply(written.value, written.usage)
 
-        return await faults.resent(send, most=RESENT if self.spec.idempotency else 0)
+        return await faults.resent(send, most=RESENT if self.spec.idempotency else 0, pause=self.backoff)
 
     def _framed(self, messages: Sequence[Message]) -> list[Message]:
         system = [Message("system", self.spec.system)] if self.spec.system else []

@@ -142,6 +142,7 @@ class Images:
             hosts=frozenset({*(host.lower() for host in spec.hosts), *self._private()}),
             plain=urlsplit(spec.url).scheme == "http",
             most=spec.max_bytes,
+            pause=tools.backoff,
         )
         self._client: AsyncOpenAI | None = None
 
@@ -161,7 +162,7 @@ class Images:
         async def send() -> Any:
             return await self._sent(given, request.key)
 
-        answer = await faults.resent(send, most=RESENT if self._spec.idempotency else 0)
+        answer = await faults.resent(send, most=RESENT if self._spec.idempotency else 0, pause=self._tools.backoff)
         usage = self._usage(answer)
         try:
             return Reply(await self._kept(answer), usage)

@@ -102,7 +102,7 @@ class Review:
             about="Hold images against criteria.",
             **asking.terms(spec, self._model),
         )
-        self._asker = Asker(spec, self._model, self._offered.side_effecting)
+        self._asker = Asker(spec, self._model, self._offered.side_effecting, tools.backoff)
 
     @property
     def capabilities(self) -> Sequence[Capability]:

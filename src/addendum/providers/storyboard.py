@@ -62,7 +62,7 @@ class Storyboard:
             about="Plan the shots of a brief.",
             **asking.terms(spec, self._model),
         )
-        self._asker = Asker(spec, self._model, self._offered.side_effecting)
+        self._asker = Asker(spec, self._model, self._offered.side_effecting, tools.backoff)
 
     @property
     def capabilities(self) -> Sequence[Capability]:

@@ -58,7 +58,7 @@ class Structured:
             about="Answer in a given form.",
             **asking.terms(spec, self._model),
         )
-        self._asker = Asker(spec, self._model, self._offered.side_effecting)
+        self._asker = Asker(spec, self._model, self._offered.side_effecting, tools.backoff)
 
     @property
     def capabilities(self) -> Sequence[Capability]:

@@ -52,7 +52,7 @@ class Text:
             max_payload=6 * (spec.max_input + SYSTEM) + SCHEMA,
             **asking.terms(spec, self._model),
         )
-        self._asker = Asker(spec, self._model, self._offered.side_effecting)
+        self._asker = Asker(spec, self._model, self._offered.side_effecting, tools.backoff)
 
     @property
     def capabilities(self) -> Sequence[Capability]:
