@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
 from addendum import config, wiring
+from addendum.authority import permit as permitting
 from addendum.authority.approval import APPROVE
 from addendum.authority.catalog import MAX_PAYLOAD, MAX_RESULT, Capability, Catalog
 from addendum.authority.declare import declare
@@ -421,6 +422,27 @@ class App:
     ) -> list[Attempt | Question]:
         """Answer a run's open approvals, or those at the identities `which`. Raises `UsageError` if nothing waits."""
         return operate.approve(self._context(), run, approved=approved, note=note, which=which, by=by)
+
+    def permit(
+        self,
+        run: str,
+        capability: str,
+        *,
+        count: int | None = None,
+        payloads: Iterable[Json] = (),
+        where: Mapping[str, Any] | None = None,
+        most_usd: object = None,
+        expires: float | None = None,
+        note: str = "",
+        by: str = "",
+    ) -> int:
+        """Allow a number of calls that the grant's rules would ask about one by one: these payloads, or as many as
+        `count` that fit the schema `where`; `expires` in seconds since 1970. Returns the permit's number. Raises
+        `UsageError`, `ConfigError`, `NotFound`."""
+        given = permitting.permit(
+            capability, count=count, payloads=payloads, where=where, most_usd=most_usd, expires=expires
+        )
+        return operate.permit(self._context(), run, given, note=note, by=by)
 
     def grant(self, run: str, grant: GrantLike, *, by: str = "") -> None:
         """Give a run another grant, from its next attempt on. Raises `NotFound`, `RunBusy`, `ConfigError`."""

@@ -206,13 +206,13 @@ def from_json(value: object) -> Grant:
         spec = _table(entry if entry is not None else {}, f"capabilities.{name}", {"limits", "where"})
         capabilities[name] = _limits(spec.get("limits", []), f"capabilities.{name}.limits", name)
         if "where" in spec:
-            where[name] = _where(spec["where"], f"capabilities.{name}.where")
+            where[name] = narrowing(spec["where"], f"capabilities.{name}.where")
     found = Grant(
         capabilities,
         _limits(data.get("limits", []), "limits", None),
         cast("Any", _word(data, "worst_case", ("refuse", "at_run_time"))),
         where=where,
-        expires=_expires(data.get("expires")),
+        expires=instant(data.get("expires"), "In a grant, expires"),
         approvals=approval.from_json(data.get("approval", [])),
         forbid_together=_combinations(data.get("forbid_together", [])),
         additive=cast("Any", _word(data, "additive", _WORDS["additive"])),
@@ -269,7 +269,8 @@ def _principal(value: object) -> str:
     return value
 
 
-def _expires(value: object) -> float | None:
+def instant(value: object, what: str) -> float | None:
+    """Read a time with its zone, None for none. Raises `ConfigError` that says `what` is wrong."""
     if value is None:
         return None
     try:
@@ -279,7 +280,7 @@ def _expires(value: object) -> float | None:
         return at.timestamp()
     except (TypeError, ValueError, OverflowError):
         raise ConfigError(
-            f"In a grant, expires is {value!r}.", hint="Write a time with its zone, as in 2027-01-01T00:00:00Z."
+            f"{what} is {value!r}.", hint="Write a time with its zone, as in 2027-01-01T00:00:00Z."
         ) from None
 
 
@@ -295,7 +296,7 @@ def _combinations(value: object) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(each) for each in cast("list[list[str]]", value))
 
 
-def _where(value: object, place: str) -> Mapping[str, Json]:
+def narrowing(value: object, place: str) -> Mapping[str, Json]:
     """Read a narrowing of payloads: a JSON Schema, or schemas by JSON pointer, each of which has to be there."""
     table = _table(value, place, None)
     if not table or not all(key.startswith("/") for key in table):

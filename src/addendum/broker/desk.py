@@ -13,6 +13,7 @@ from addendum.authority.accounts import Accounts, Hold, Later, Over
 from addendum.authority.approval import needed
 from addendum.authority.catalog import Capability, Catalog
 from addendum.authority.grant import Grant
+from addendum.authority.permit import room
 from addendum.broker.journal import Journal, stow
 from addendum.broker.lineage import Lineage
 from addendum.broker.principal import ENDS, Ledger, settling
@@ -45,6 +46,8 @@ class Desk:
     ledger: Ledger | None = None
     lineage: Lineage | None = None
     schemas: Schemas = field(default_factory=Schemas)
+    promised: dict[tuple[str, Digest], tuple[int, int]] = field(default_factory=dict)
+    """Calls that go under a permit and whose attempts aren't written: the permit's seq, and what they may cost."""
 
     @property
     def grant(self) -> Grant:
@@ -79,6 +82,9 @@ class Desk:
         rule = needed(self.grant.approvals, capability, (totals.calls if totals else 0) + ahead)
         if rule is None:
             return decision
+        permit = self._permit(call, capability)
+        if permit:
+            return replace(decision, approval=permit)
         word = history.allowed.get((call.identity, call.capability, call.digest))
         if word is not None:
             return replace(decision, approval=word["ask"]) if word["approved"] else _declined(call, word)
@@ -100,12 +106,28 @@ class Desk:
         (stored,) = [entry for entry in self.journal.append(Entry("ask", body), blobs=blobs) if entry.kind == "ask"]
         return Asked(stored.seq)
 
-    def word(self, seq: int, decision: Execute) -> Execute | Halt | None:
+    def _permit(self, call: Call, capability: Capability) -> int:
+        """Return the seq of a permit that has one left for a call, which is then promised to it; 0 for none."""
+        mine = (call.identity, call.digest)
+        if mine in self.promised:
+            return self.promised[mine][0]
+        for seq, given in self.journal.history.permits.items():
+            others = [(key[1], cost) for key, (of, cost) in self.promised.items() if of == seq]
+            if not room(given, call.capability, call.digest, capability.reserve, self.clock.now(), others):
+                continue
+            if "where" in given.body and self.schemas.problem(given.body["where"], call.payload):
+                continue
+            self.promised[mine] = (seq, capability.reserve)
+            return seq
+        return 0
+
+    def word(self, seq: int, decision: Execute, capability: Capability) -> Execute | Halt | None:
         """Return what a person said to a question, None as long as nobody did."""
         call = decision.call
         word = self.journal.history.allowed.get((call.identity, call.capability, call.digest))
         if word is None or word["ask"] != seq:
-            return None
+            permit = self._permit(call, self.accounts.bounded(capability))
+            return replace(decision, approval=permit) if permit else None
         return replace(decision, approval=seq) if word["approved"] else _declined(call, word)
 
     # --- room --------------------------------------------------------------------------------------------------
@@ -148,6 +170,9 @@ class Desk:
                     self.ledger.lost([key])
             raise
         self.accounts.written()
+        if self.promised:
+            for entry in new:
+                self.promised.pop((entry.body.get("identity", ""), entry.body.get("digest", "")), None)
         return stored
 
 

@@ -148,7 +148,7 @@ class Settler:
     def permitted(self) -> Halt | None:
         """Queue the calls that a person allowed meanwhile."""
         for seq, (decision, capability) in list(self.flights.gated.items()):
-            word = self.desk.word(seq, decision)
+            word = self.desk.word(seq, decision, capability)
             if word is None:
                 continue
             del self.flights.gated[seq]

@@ -168,9 +168,7 @@ def meters(
         parent, children = found.family(opened, run)
     if json:
         data = [level.to_json() for level in levels]
-        output.value(
-            {"run": run, "principal": grant.principal, "parent": parent, "children": children, "limits": data}
-        )
+        output.value({"run": run, "principal": grant.principal, "parent": parent, "children": children, "limits": data})
         return 0
     _levels(output, levels)
     if not levels:
@@ -229,14 +227,18 @@ def asks(run: options.Run, store: options.Store = None, json: options.Json = Fal
                 "changed": difference(journal.value(each.instead), payload) if each.instead is not None else {},
             }
             listed.append(found)
+        permits = [{**each.body, "permit": seq, "left": each.left} for seq, each in journal.history.permits.items()]
         if json:
-            output.value({"run": journal.run, "asks": listed})
+            output.value({"run": journal.run, "asks": listed, "permits": permits})
             return 0
         for item in listed:
             output.show(f"{item['capability']} at {item['identity']} ({item['rule']}, at most ${item['most_usd']})")
             output.show(f"  payload {_said(item['payload'])}")
             for pointer, (before, after) in item["changed"].items():
                 output.show(f"  changed {line(pointer or '/')}: {_said(before)} -> {_said(after)}")
+        for item in permits:
+            left = f"{item['left']} of {item['count']} left"
+            output.show(f"permit {item['permit']}: {left} for {item['capability']}, by {item['by']}")
         if listed:
             output.show(f"Next: addendum approve {journal.run}, or with --no")
         else:

@@ -43,6 +43,7 @@ PANELS = {
     "Deciding about runs": (
         operate.reconcile,
         operate.approve,
+        operate.permit,
         operate.grant,
         operate.cancel,
         authority.asks,

@@ -8,7 +8,7 @@ import typer
 
 from addendum.cli import inputs, opening, options
 from addendum.cli.output import Output
-from addendum.errors import UsageError
+from addendum.errors import NotFound, UsageError
 
 Which = Annotated[
     list[str] | None,
@@ -103,6 +103,68 @@ def approve(
             what,
             answered,
         )
+    return 0
+
+
+def permit(
+    run: options.Run,
+    capability: Annotated[
+        str, typer.Argument(metavar="CAPABILITY", help="Whose calls are allowed.", show_default=False)
+    ],
+    count: Annotated[
+        int | None,
+        typer.Option("--count", metavar="N", help="How many; exact payloads once each.", show_default=False),
+    ] = None,
+    payload: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--payload", metavar="FILE|JSON", help="Exactly this payload; several make a set.", show_default=False
+        ),
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "--where", metavar="FILE|JSON", help="Payloads that fit this JSON Schema; {} is any.", show_default=False
+        ),
+    ] = None,
+    most_usd: Annotated[
+        str | None, typer.Option("--most-usd", metavar="USD", help="What they may cost in sum.", show_default=False)
+    ] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option("--expires", metavar="TIME", help="Until when, as in 2027-01-01T00:00:00Z.", show_default=False),
+    ] = None,
+    note: Annotated[str, typer.Option("--note", metavar="TEXT", help="A note for the record.")] = "",
+    by: By = "",
+    store: options.Store = None,
+    provider: options.Provider = None,
+    json: options.Json = False,
+) -> int:
+    """Allow a number of calls that the grant's rules would ask about one by one; each uses one up.
+
+    They are bound to exact payloads, or to what a schema lets through."""
+    from addendum.authority import permit as permits
+    from addendum.authority.grant import instant
+    from addendum.runs import operate
+
+    given = permits.permit(
+        capability,
+        count=count,
+        payloads=[inputs.args(each, None, "payload") for each in payload or ()],
+        where=None if where is None else inputs.args(where, None, "where"),
+        most_usd=most_usd,
+        expires=instant(expires, "--expires"),
+    )
+    with opening.context(opening.settings(store=store, provider=provider)) as context:
+        name = opening.resolve(context.store, run)
+        if capability not in context.catalog:
+            raise NotFound(f"The catalog has no {capability!r}.", hint="`addendum catalog show` lists it.")
+        seq = operate.permit(context, name, given, note=note, by=by)
+    output = Output(json, store=store, provider=provider)
+    if json:
+        output.value({"run": name, "permit": seq, **given.body()})
+    else:
+        output.show(f"Permit {seq}: {given.count} of {capability}. Next: {output.exact(f'addendum resume {name}')}")
     return 0
 
 

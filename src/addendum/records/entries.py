@@ -21,6 +21,7 @@ Times are integers (`at_ms` since 1970, `micros` of duration): a body without fl
 | `abandon` | an unresolved attempt was declared void, by whom and why |
 | `ask` | a rule of the grant asks a person before a call is sent |
 | `allow` | a person answered that, for this payload and once |
+| `permit` | a person allowed a counted aggregate of calls, used up one by one |
 | `answer` | a person answered an open approval while another process drove the run |
 | `sleep` | a strand sleeps, and until when |
 | `cancel` | an operator asked for the end of the run |

@@ -8,7 +8,7 @@ result is read from the store when it is handed over, so that 100,000 records ar
 from __future__ import annotations
 
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -87,6 +87,25 @@ class Dispatch(NamedTuple):
     bytes_out: int
 
 
+@dataclass(slots=True)
+class Permit:
+    """A person's word for a number of calls (`addendum.authority.permit`), and what is left: calls, exact payloads
+    by digest, nano-dollars (no sum: None)."""
+
+    seq: int
+    body: Mapping[str, Any]
+    left: int
+    digests: Counter[Digest]
+    cost: int | None
+
+    def use(self, digest: Digest, cost: int) -> None:
+        """A call with this payload was sent, and may cost so much."""
+        self.left -= 1
+        self.digests[digest] -= 1
+        if self.cost is not None:
+            self.cost -= cost
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How a drive ended."""
@@ -130,6 +149,8 @@ class History:
     """The last question about each identity."""
     allowed: dict[tuple[str, str, Digest], Mapping[str, Any]] = field(default_factory=dict)
     """What a person said about a call (identity, capability, digest), until it is used."""
+    permits: dict[int, Permit] = field(default_factory=dict)
+    """A person's words for counted aggregates of calls, by seq."""
     catalog: Digest = ""
     """The catalog of the last drive, or the one that an operator accepted since."""
     seconds: float = 0.0
@@ -156,6 +177,8 @@ class History:
     pending: int = 0
     """The seq of the `drafted` entry whose accepted candidate nobody has applied; 0 if there is none, or if the run
     went on since."""
+    _again: dict[tuple[str, str, Digest], int] = field(default_factory=dict)
+    """Calls whose last try failed for certain under a permit, with its seq."""
     _attempts: dict[int, Attempt] = field(default_factory=dict)
     _sent: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     """Bodies of attempts that nobody has asked for: most have an end before anybody does."""
@@ -236,6 +259,7 @@ class History:
 
     def _revoke(self, seq: int, body: Mapping[str, Any]) -> None:
         self.revoked = seq
+        self.permits.clear()
 
     def _delegate(self, seq: int, body: Mapping[str, Any]) -> None:
         self.children[body["child"]] = (body, None)
@@ -282,11 +306,26 @@ class History:
         usage.calls += 1
         usage.bytes_out += body["payload"]["size"]
         if "approval" in body:
-            self.allowed.pop((body["identity"], capability, body["digest"]), None)
+            self._approved(body)
         self.recent.append(Dispatch(body["at_ms"] / 1000, capability, body["hold"], body["payload"]["size"]))
+
+    def _approved(self, body: Mapping[str, Any]) -> None:
+        """Use up a person's word. The host's own next try after a certain failure belongs to the same call."""
+        call = (body["identity"], body["capability"], body["digest"])
+        self.allowed.pop(call, None)
+        for seq in [seq for seq, ask in self.asks.items() if ask["identity"] == body["identity"]]:
+            del self.asks[seq]
+        permit = self.permits.get(body["approval"])
+        if permit is not None and self._again.pop(call, 0) != permit.seq:
+            permit.use(body["digest"], body["hold"])
+
+    def _permit(self, seq: int, body: Mapping[str, Any]) -> None:
+        self.permits[seq] = Permit(seq, body, body["count"], Counter(body.get("digests", {})), body.get("cost"))
 
     def _retry(self, seq: int, body: Mapping[str, Any]) -> None:
         found = self.attempts.pop(body["attempt"])
+        if found.approval in self.permits:
+            self._again[found.identity, found.capability, found.digest] = found.approval
         usage = self.usage(found.capability)
         usage.cost += body["cost"]
         usage.seconds += body.get("micros", 0) / 1_000_000
@@ -404,6 +443,7 @@ _FOLD = {
     "return": History._return,
     "ask": History._ask,
     "allow": History._allow,
+    "permit": History._permit,
     "freeze": History._freeze,
     "catalog": History._catalog,
     "drive": History._drive,

@@ -114,6 +114,11 @@ def coming_back(journal: Journal, accounts: Accounts, now: float) -> Beside | No
     return Beside(journal.history.parent, [Entry("return", body)])
 
 
+def at_end(journal: Journal, accounts: Accounts, status: str, now: float) -> Beside | None:
+    """Return what is written beside the end of a drive; None if the run keeps its share, or has none."""
+    return coming_back(journal, accounts, now) if over(journal.history, status) else None
+
+
 def over(history: History, status: str = "") -> bool:
     """Whether a run's share goes back: with the `status` of a drive that ends now, or as its journal has it."""
     if history.revoked:
@@ -139,7 +144,9 @@ def bring_back(context: Context, journal: Journal) -> None:
 
 
 def upwards(context: Context, run: str) -> None:
-    """Give the rest of an ancestor's grant back, too, if it was only waiting for its children."""
+    """Give the rest of an ancestor's grant back, too, if it was only waiting for its children; "" is nobody's."""
+    if not run:
+        return
     try:
         lease = context.store.acquire(run)
     except (RunBusy, StoreError):

@@ -59,6 +59,7 @@ class Attempt:
             ending = drive.run()
             locate(self.scene.program, ending.where)
             result = self._end(drive, ending, number)
+            delegate.upwards(self.context, journal.history.parent)
             if drive.missing is not None:
                 raise drive.missing
             return result
@@ -177,13 +178,9 @@ class Attempt:
         if ending.status == "completed":
             result, blobs = drive.result_ref(ending.value)
             body["result"] = result.body()
-        back = None
-        if journal.history.parent and delegate.over(journal.history, ending.status):
-            back = delegate.coming_back(journal, settler.accounts, self.context.clock.now())
+        back = delegate.at_end(journal, settler.accounts, ending.status, self.context.clock.now())
         try:
             journal.append(*_anchors(drive, journal.history.revision), Entry("end", body), blobs=blobs, beside=back)
-            if back is not None:
-                delegate.upwards(self.context, back.run)
         except StoreError as error:
             if ending.stop != "store_unavailable":
                 ending = Ending("stopped", "store_unavailable", None, error.message, error.hint, where=ending.where)

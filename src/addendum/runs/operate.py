@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from addendum import canon
 from addendum.authority.grant import Grant
+from addendum.authority.permit import Permit
 from addendum.broker.journal import Journal
 from addendum.broker.principal import ledger_of
 from addendum.broker.reconcile import Question, abandoned, answered, questions, unresolved, waiting
@@ -84,6 +85,19 @@ def approve(
                 entry, blobs = answered(attempt, value, who)
                 journal.append(entry, blobs=blobs)
         return chosen
+
+
+def permit(context: Context, run: str, given: Permit, *, note: str = "", by: str = "") -> int:
+    """Allow a counted aggregate of calls that the grant's rules would ask about, and return the number of the permit.
+
+    A run that is driven sees it at once. Raises `NotFound`, and `ConfigError` for a schema that is none.
+    """
+    if given.where is not None:
+        context.schemas.compile(given.where)
+    with _writing(context, run) as (journal, _):
+        body = {**given.body(), "note": note, "by": by or context.operator}
+        (stored,) = [entry for entry in journal.append(Entry("permit", body)) if entry.kind == "permit"]
+        return stored.seq
 
 
 def set_grant(context: Context, run: str, grant: Grant, *, by: str = "") -> Grant:

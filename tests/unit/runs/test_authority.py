@@ -10,8 +10,9 @@ import pytest
 
 from addendum.authority.catalog import Capability, Catalog
 from addendum.authority.grant import from_json
+from addendum.authority.permit import permit
 from addendum.broker.journal import Journal
-from addendum.errors import ConfigError, NotFound, Rejected, UsageError
+from addendum.errors import CapabilityError, ConfigError, NotFound, Rejected, UsageError
 from addendum.ports import Reply, Request, Sandbox, Usage
 from addendum.records.entries import Effect
 from addendum.runs import meters, operate
@@ -30,9 +31,13 @@ class Files:
     def __init__(self) -> None:
         self.deleted: list[Any] = []
         self.usage = Usage()
+        self.fails = 0
 
     async def dispatch(self, request: Request) -> Reply:
         self.deleted.append(request.payload)
+        self.fails -= 1
+        if self.fails >= 0:
+            raise CapabilityError("rate_limited", "later", retryable=True)
         return Reply({"ok": True}, self.usage)
 
     async def lookup(self, capability: str, key: str) -> Reply | None:
@@ -159,6 +164,78 @@ def test_from_the_nth_call_on_a_person_is_asked(context: Context, files: Files) 
     assert (found.status, len(files.deleted)) == ("waiting", 2)
     operate.approve(context, "r", approved=True)
     assert (resume(context, "r").result, len(files.deleted)) == ("gone", 3)
+
+
+# --- permits ----------------------------------------------------------------------------------------------------
+
+
+def permitted(context: Context, **more: Any) -> int:
+    return operate.permit(context, "r", permit("file.delete", **more))
+
+
+def test_a_counted_aggregate_is_used_up_call_by_call(context: Context, files: Files) -> None:
+    """Two of three deletions are allowed ahead: they go without a question, and the third waits for one."""
+    go(context, LOOP, approval=[{"when": "always"}])
+    permitted(context, count=2, where={"/path": {"enum": ["a", "b", "c"]}})
+    found = resume(context, "r")
+    assert (found.status, len(files.deleted)) == ("waiting", 2)
+    journal = Journal(context.store, "r")
+    (left,) = journal.read().permits.values()
+    assert left.left == 0
+    assert resume(context, "r").dispatched == 0
+    operate.approve(context, "r", approved=True)
+    assert (resume(context, "r").result, len(files.deleted)) == ("gone", 3)
+
+
+def test_an_aggregate_of_exact_payloads_lets_nothing_else_through(context: Context, files: Files) -> None:
+    """The payloads that were allowed go, another one is asked about, and a second use of one isn't there."""
+    go(context, LOOP, approval=[{"when": "always"}])
+    permitted(context, payloads=[{"path": "a"}, {"path": "c"}])
+    found = resume(context, "r")
+    assert (found.status, files.deleted) == ("waiting", [{"path": "a"}])
+    twice = LOOP.replace('"b", "c"', '"a", "c"')
+    found = revise(context, "r", twice, policy={"ledger": "off"})
+    assert (found.status, len(files.deleted)) == ("waiting", 1)
+
+
+def test_an_aggregate_that_is_over_or_fits_nothing_allows_nothing(context: Context, files: Files) -> None:
+    """Its end has passed, its schema is another one, its sum of money is too small, or the grant was revoked."""
+    context.catalog = Catalog([delete(price=10)])
+    go(context, ONE, approval=[{"when": "always"}])
+    permitted(context, count=9, where={}, expires=context.clock.now())
+    permitted(context, count=9, where={"/path": {"const": "z"}})
+    permitted(context, count=9, where={}, most_usd="0.000000009")
+    assert resume(context, "r").status == "waiting"
+    permitted(context, count=9, where={})
+    operate.revoke(context, "r")
+    operate.set_grant(context, "r", from_json({**some_grant(), "approval": [{"when": "always"}]}))
+    assert (resume(context, "r").status, files.deleted) == ("waiting", [])
+    with pytest.raises(ConfigError):
+        permitted(context, count=1, where={"type": "nonsense"})
+
+
+def some_grant() -> dict[str, Any]:
+    return {"capabilities": {"file.delete": {}}, "worst_case": "at_run_time"}
+
+
+def test_a_next_try_of_the_host_belongs_to_the_call(context: Context, files: Files) -> None:
+    """A certain failure that is tried again uses up nothing more of a permit."""
+    context.catalog = Catalog([delete(retries=2)])
+    files.fails = 2
+    go(context, ONE, approval=[{"when": "always"}])
+    permitted(context, count=1, where={})
+    assert (resume(context, "r").status, len(files.deleted)) == ("completed", 3)
+    assert [each.left for each in Journal(context.store, "r").read().permits.values()] == [0]
+
+
+def test_a_batch_shares_what_a_permit_has_left(context: Context, files: Files) -> None:
+    """Three calls at once and a permit for two: two go, one is asked about."""
+    wide = """async def orchestrate(ctx, args):
+    return await ctx.parallel([ctx.run("file.delete", {"path": p}) for p in ["a", "b", "c"]])
+"""
+    go(context, wide, approval=[{"when": "always"}])
+    permitted(context, count=2, where={})
+    assert (resume(context, "r").status, len(files.deleted)) == ("waiting", 2)
 
 
 # --- revocation, freezing ---------------------------------------------------------------------------------------
