@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -34,11 +35,13 @@ if TYPE_CHECKING:
     from addendum.ports import Confinement, Model, ModelChoice
     from addendum.providers.mcp.pinning import Seen
     from addendum.servicesfile import Author, ServicesFile
+    from addendum.telemetry.watch import Sink, Watchers
     from addendum.work.bench import Bench
     from addendum.work.proposal import Policy
     from addendum.work.snapshot import Snapshot
 
 CRASH_CHILD = (sys.executable, "-m", "addendum.cli.crash_child")
+AGENT_CHILD = (sys.executable, "-m", "addendum.cli.agent_child")
 LARGEST_PROMPT = 256 * 1024
 """Bytes of what a model is told to write or mend a script; see `addendum.repair.text`."""
 SANDBOXES = ("monty", "bwrap", "docker", "podman")
@@ -169,6 +172,7 @@ def open_credentials(file: ServicesFile) -> Credentials:
 
 def open_services(file: ServicesFile, settings: Settings) -> Router:
     """Open every service of a file behind one provider. Raises `ConfigError`; what was opened until then is closed."""
+    from addendum.providers.redacting import RedactedArtifacts
     from addendum.providers.router import shut_all
     from addendum.providers.service import Service, Tools
     from addendum.providers.threads import LoopThread
@@ -176,11 +180,13 @@ def open_services(file: ServicesFile, settings: Settings) -> Router:
     credentials, thread = open_credentials(file), LoopThread()
     tools = Tools(
         secret=credentials.later,
-        artifacts=open_artifacts(settings),
+        artifacts=RedactedArtifacts(open_artifacts(settings), credentials.redact_bytes),
         folder=file.folder,
         model=lambda choice: open_model(choice, credentials, file.folder),
         loop=thread.loop,
         backoff=settings.backoff,
+        kept=_beside(settings),
+        agent=AGENT_CHILD,
     )
     opened: list[Service] = []
     try:
@@ -278,8 +284,12 @@ def open_artifacts(settings: Settings) -> FileArtifacts:
     """Open the store of files that results refer to: a folder beside the runs' store. Nothing is made yet."""
     from addendum.artifacts import FOLDER, FileArtifacts
 
-    beside = Path(".addendum") if settings.store == "memory:" else Path(settings.store).absolute().parent
-    return FileArtifacts(beside / FOLDER)
+    return FileArtifacts(_beside(settings) / FOLDER)
+
+
+def _beside(settings: Settings) -> Path:
+    """Return the folder that the runs' store lies in."""
+    return Path(".addendum") if settings.store == "memory:" else Path(settings.store).absolute().parent
 
 
 def known(settings: Settings) -> Catalog:
@@ -338,12 +348,75 @@ def open_context(
     return context
 
 
+def open_watchers(
+    settings: Settings,
+    catalog: Callable[[], Catalog],
+    provider: Provider | None = None,
+    *,
+    own_store: bool = True,
+) -> Watchers:
+    """Open what watches runs, as the settings say: log lines, spans, metrics. `own_store` says that the runs are in the
+    store of the settings, where content can be read. Raises `ConfigError` for a log that can't be written, and where
+    OpenTelemetry was asked for and isn't installed."""
+    from addendum.telemetry import logs
+    from addendum.telemetry.content import Content, Traces
+    from addendum.telemetry.watch import Watch, Watchers
+
+    watches: list[Watch] = []
+    closing: list[Callable[[], None]] = []
+    installed = importlib.util.find_spec("opentelemetry") is not None
+    if settings.telemetry in ("on", "content") and not installed:
+        raise ConfigError(
+            f"The setting telemetry is {settings.telemetry}, and OpenTelemetry isn't installed.",
+            hint="Run: pip install 'addendum[telemetry]'",
+            extra="telemetry",
+        )
+    kept = own_store and settings.store != "memory:"
+    if settings.telemetry != "off" and installed:
+
+        def spans() -> Sink:
+            from addendum.telemetry.spans import Spans
+
+            content = Content(lambda: open_store(settings.store)) if kept and settings.telemetry == "content" else None
+            traces = Traces(Path(settings.store).absolute().parent / "traces" if kept else None)
+            return Spans(capability=lambda name: catalog().get(name), content=content, traces=traces)
+
+        def metrics() -> Sink:
+            from addendum.telemetry.metrics import Metrics
+
+            return Metrics(capability=lambda name: catalog().get(name))
+
+        watches += [Watch(spans), Watch(metrics)]
+    if settings.log:
+        closing.append(logs.opened(settings.log, settings.log_level, _redact(provider)))
+    if settings.log or logs.wanted():
+        watches.append(Watch(logs.Lines))
+    return Watchers(tuple(watches), tuple(closing))
+
+
+def _redact(provider: Provider | None) -> Callable[[str], str]:
+    return provider.redact if isinstance(provider, Router) else str
+
+
 def recall(context: Context, run: str) -> None:
     """Let the demo provider count on where earlier processes left a run. It is local and has no memory; without this a
     second process would make `mem://image/1` again, and a new image would look like the old one."""
     if isinstance(context.provider, demo.DemoProvider):
         history = fold(context.store.entries(run))
         context.provider.count.update({name: totals.calls for name, totals in history.totals.items()})
+
+
+def do_agent_job(data: bytes) -> int:
+    """Do one job of an agent, in a process that does nothing else. Returns the exit code: 2 for a job that can't be
+    read."""
+    from addendum.providers.agentjob import Job, perform
+
+    try:
+        job = Job.read(data)
+    except (ValueError, KeyError, TypeError):
+        return 2
+    perform(job, open_confinement)
+    return 0
 
 
 def open_confinement() -> Confinement:

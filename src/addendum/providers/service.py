@@ -80,7 +80,8 @@ class Tools:
     """What a service is given. `secret` returns a secret by handle (`ConfigError` for one that isn't there); `folder`
     is that of the services file: relative paths are of it. `model` opens a model. `loop` returns the event loop that
     every dispatch runs on, from a thread of its own; `wait` runs a coroutine there from `open`. `backoff` is the pause
-    before a request is sent again with the same key, in seconds."""
+    before a request is sent again with the same key, in seconds. `kept` is the folder beside the store, for what a
+    service keeps over processes; `agent` is the command that does one job of an agent."""
 
     secret: Callable[[str], Secret]
     artifacts: Artifacts
@@ -88,6 +89,8 @@ class Tools:
     model: Callable[[ModelChoice], Model]
     loop: Callable[[], asyncio.AbstractEventLoop]
     backoff: float = 0.5
+    kept: Path = Path(".addendum")
+    agent: tuple[str, ...] = ()
 
     def wait(self, coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
         """Run a coroutine on the services' loop and return its result. Raises what it raises, and `TimeoutError`."""
