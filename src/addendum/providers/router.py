@@ -71,6 +71,10 @@ class Router:
         found = await self._on_loop(service.lookup(capability, key))
         return None if found is None else self._cleaned(found)
 
+    def redact(self, text: str) -> str:
+        """Take out of a text what the services know as secrets."""
+        return self._redact(text)
+
     def close(self) -> None:
         """Close every service, whatever the others do, and end the loop."""
         shut_all(self._services, self._loop)
@@ -107,7 +111,7 @@ class Router:
                 # A secret that can't be read, say: found before anything was sent.
                 return CapabilityError("provider_error", self._said(error))
             case _:
-                return CapabilityError("provider_error", self._said(f"{type(error).__name__}: {error}"))
+                return CapabilityError("provider_error", f"{type(error).__name__}: {self._said(error)}")
 
     def _said(self, text: object) -> str:
         """Return a text without secrets, in one line, cut: in this order, since half a secret is found by no search."""

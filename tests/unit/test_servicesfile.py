@@ -1,0 +1,152 @@
+"""The services file: what it takes, and that every error names the place and the way out, and shows no secret."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from addendum import wiring
+from addendum.errors import ConfigError, UsageError
+from addendum.servicesfile import ServicesFile, is_named
+
+SECRET = "sk-live-0123456789-never-shown"
+
+
+def read(tmp_path: Path, text: str) -> ServicesFile:
+    """Read a services file with the kinds that there are."""
+    path = tmp_path / "services.toml"
+    path.write_text(text, "utf-8")
+    return wiring.services(path)
+
+
+def test_a_file_becomes_specifications(tmp_path: Path) -> None:
+    """Each capability has its kind's own class, paths are relative to the file, and secrets are places."""
+    found = read(
+        tmp_path,
+        """
+[secret]
+openai = "env:OPENAI_API_KEY"
+[author]
+model = "openai:gpt-5-mini"
+secret = "openai"
+[capability."text.generate"]
+kind = "text"
+model = "openai:gpt-5-mini"
+secret = "openai"
+timeout = 60
+""",
+    )
+    assert found.folder == tmp_path
+    assert found.secrets == {"openai": "env:OPENAI_API_KEY"}
+    assert found.author is not None
+    assert found.author.max_tokens == 16_000
+    assert found.capabilities["text.generate"].timeout == 60
+
+
+def test_an_empty_file_offers_a_person_only(tmp_path: Path) -> None:
+    """`human.approve` is always there."""
+    (tmp_path / "services.toml").write_text("", "utf-8")
+    provider, catalog = wiring.open_provider(str(tmp_path / "services.toml"))
+    wiring.shut(provider)
+    assert list(catalog) == ["human.approve"]
+
+
+TEXT = '[capability."a.b"]\nkind = "text"\nmodel = "openai:gpt-5-mini"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "says", "way"),
+    [
+        ("x = [", "is no TOML", "services.md"),
+        ("[secrets]\n", "'secrets'", "Did you mean 'secret'?"),
+        ("secret = 1\n", "[secret] has to be a table", "services.md"),
+        ("[secret]\na = 1\n", "secret.a is no text", "env:NAME"),
+        ("[author]\n", "author.model is missing", "services.md"),
+        ('[author]\nmodel = "openai:x"\nmodell = "y"\n', "author has no key 'modell'", "Did you mean 'model'?"),
+        ('[author]\nmodel = "openai:x"\nsecret = "none"\n', "names a secret that isn't there: 'none'", "[secret]"),
+        ("capability = 1\n", "[capability] has to be a table", "services.md"),
+        ('[capability]\n"a.b" = 1\n', '[capability."a.b"] has to be a table', "services.md"),
+        ('[capability."a.b"]\n', "doesn't say its kind", "text"),
+        ('[capability."a.b"]\nkind = "imge"\n', "has the kind 'imge'", "Did you mean 'image'?"),
+        ('[capability."a.b"]\nkind = 7\n', "has the kind 7", "The kinds are agent"),
+        ('[capability."a.b"]\nkind = "text"\n', 'capability."a.b".model is missing', "services.md"),
+        (TEXT + "max_token = 5\n", "has no key 'max_token'", "Did you mean 'max_tokens'?"),
+        (TEXT + 'max_tokens = "5"\n', 'capability."a.b".max_tokens is wrong', "services.md"),
+        (TEXT + "max_tokens = 0\n", 'capability."a.b".max_tokens is wrong', "services.md"),
+        (TEXT + 'effect = "harmless"\n', 'capability."a.b".effect is wrong', "services.md"),
+        (TEXT + 'price_usd = "cheap"\n', 'capability."a.b".price_usd is wrong', "services.md"),
+        (TEXT + 'secret = "openai"\n', "names a secret that isn't there: 'openai'", "[secret]"),
+        (
+            '[capability."a.b"]\nkind = "image"\nmodel = "m"\nextra = {n = 4}\n',
+            "n isn't set here: one image for one call",
+            "services.md",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_place_and_the_way_out(tmp_path: Path, text: str, says: str, way: str) -> None:
+    """One error at a time, in the words of the file."""
+    with pytest.raises(UsageError) as caught:
+        read(tmp_path, text)
+    assert says in caught.value.message
+    assert way in caught.value.hint
+    assert "services.toml" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'[secret]\nopenai = "{SECRET}"\n',
+        f'[secret]\nopenai = "env:X"\n{TEXT}secret = "{SECRET}"\n',
+        f'[author]\nmodel = "openai:x"\nsecret = "{SECRET}"\n',
+        f'{TEXT}max_tokens = "{SECRET}"\n',
+        f'{TEXT}price_usd = "{SECRET}"\n',
+    ],
+)
+def test_a_key_that_was_written_into_the_file_is_not_repeated(tmp_path: Path, text: str) -> None:
+    """Where a handle, a place or a number belongs, somebody pastes the key itself: the error doesn't show it."""
+    (tmp_path / "services.toml").write_text(text, "utf-8")
+    with pytest.raises(ConfigError) as caught:
+        wiring.open_provider(str(tmp_path / "services.toml"))
+    assert SECRET not in str(caught.value)
+    assert SECRET not in str(caught.value.facts)
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    """Not there, no text, too large: each is an error with a way out."""
+    with pytest.raises(UsageError, match="can't be read: No such file"):
+        wiring.services(tmp_path / "services.toml")
+    (tmp_path / "services.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match="it is no text in UTF-8"):
+        wiring.services(tmp_path / "services.toml")
+    (tmp_path / "services.toml").write_bytes(b"#" * 300_000)
+    with pytest.raises(UsageError, match="has more than"):
+        wiring.services(tmp_path / "services.toml")
+
+
+def test_a_provider_is_a_services_file_by_its_name() -> None:
+    """`.toml` tells it from a module and its App."""
+    assert is_named("services.toml")
+    assert not is_named("services:app")
+    assert not is_named("demo")
+
+
+def test_no_value_of_a_secret_is_needed_for_the_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`check`, `plan` and `catalog show` work where no key is set; prices come from the price list."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    pytest.importorskip("pydantic_ai")
+    path = tmp_path / "services.toml"
+    path.write_text('[secret]\nopenai = "env:OPENAI_API_KEY"\n' + TEXT + 'secret = "openai"\n', "utf-8")
+    provider, catalog = wiring.open_provider(str(path))
+    wiring.shut(provider)
+    assert catalog["a.b"].reserve > 0
+    assert catalog["a.b"].most_tokens is not None
+
+
+def test_a_price_that_nobody_knows_has_to_be_said(tmp_path: Path) -> None:
+    """Without one nothing could be reserved."""
+    pytest.importorskip("pydantic_ai")
+    path = tmp_path / "services.toml"
+    path.write_text('[capability."a.b"]\nkind = "image"\nmodel = "m"\n', "utf-8")
+    with pytest.raises(ConfigError, match=r"Nobody knows what an image of a\.b costs"):
+        wiring.open_provider(str(path))
