@@ -39,9 +39,10 @@ from addendum.clock import SystemClock
 from addendum.errors import ConfigError, UsageError
 from addendum.kernel.policy import Retry
 from addendum.plan import NewCall, Plan
-from addendum.ports import Clock, Limits, Observer, Provider, Reply, Sandbox, Store, Usage
+from addendum.ports import Clock, Limits, Model, Observer, Provider, Reply, Sandbox, Store, Usage
 from addendum.records.certificate import Certificate
 from addendum.records.entries import Attempt, Effect
+from addendum.repair.library import Writing
 from addendum.runs import driven, given, operate, query
 from addendum.runs import revise as revising
 from addendum.runs import start as starting
@@ -149,7 +150,7 @@ def _close(local: Callable[[], None], opened: Provider | None) -> None:
         wiring.shut(opened)
 
 
-class App:
+class App(Writing):
     """Capabilities, and the runs of scripts that call them.
 
     Settings come from `addendum.toml` in the current folder and the environment, as for the command line; what is
@@ -297,22 +298,22 @@ class App:
         policy: Mapping[str, object] | None = None,
         name: str = "",
         run: str = "",
+        request: str = "",
         parent: str = "",
         stop: threading.Event | None = None,
     ) -> StepResult:
         """Start a run, and drive it to its end, a stop, or a wait.
 
-        `source` is a script's text or a `Path`; `run` names the run, else it gets a name. A script that isn't admitted,
+        `source` is a script's text or a `Path`; `run` names the run, else it gets a name; `request` says what it is
+        for, for whoever repairs it. A script that isn't admitted,
         and one that fails, is a result with its reason. Setting `stop` from elsewhere asks for a clean end. The grant
         of a run with a `parent` comes out of that run's, and what it doesn't use goes back at its end. Raises
         `UsageError`, `ConfigError`, `NotJson`, and `Rejected` for a grant that asks for more than there is."""
         text = given.text(source)
         chosen = None if grant is None else given.grant(grant, self.catalog)
+        how: dict[str, Any] = {"policy": policy, "name": name, "run": run, "request": request, "parent": parent}
         return self._drive(
-            lambda context, event: starting.start(
-                context, text, args, grant=chosen, policy=policy, name=name, run=run, parent=parent, stop=event
-            ),
-            stop,
+            lambda context, event: starting.start(context, text, args, grant=chosen, stop=event, **how), stop
         )
 
     def resume(
@@ -498,6 +499,10 @@ class App:
             context.observer = self._observer
         return context
 
+    def _author(self, model: str | None) -> tuple[Model, int, float]:
+        found, said = wiring.open_author(self._settings, model)
+        return found, said.max_tokens, said.timeout
+
     def _drive(self, job: Callable[[Context, threading.Event], StepResult], stop: threading.Event | None) -> StepResult:
         """Drive a run where an interrupt can't tear it: only the main thread gets one, so it doesn't drive itself."""
         context, stop = self._context(), stop or threading.Event()
@@ -552,6 +557,8 @@ class Aio:
         self.run = _awaited(app, App.run, stops=True)
         self.resume = _awaited(app, App.resume, stops=True)
         self.revise = _awaited(app, App.revise, stops=True)
+        self.repair = _awaited(app, App.repair, stops=True)
+        self.author = _awaited(app, App.author, stops=True)
         self.plan = _awaited(app, App.plan)
         self.reconcile = _awaited(app, App.reconcile)
         self.approve = _awaited(app, App.approve)

@@ -29,6 +29,7 @@ def run(
             "--id", metavar="RUN", help="The run's name (default: made from date and time).", show_default=False
         ),
     ] = "",
+    request: options.Request = "",
     parent: Annotated[
         str | None,
         typer.Option(
@@ -58,10 +59,9 @@ def run(
     with opening.context(settings, progress) as context:
         above = opening.resolve(context.store, parent) if parent is not None else ""
         own = context.grant if above and settings.grant else None
+        about = {"name": label, "run": identifier, "request": request, "parent": above}
         with driven(progress) as stop:
-            result = start(
-                context, source, given, grant=own, policy=chosen, name=label, run=identifier, parent=above, stop=stop
-            )
+            result = start(context, source, given, grant=own, policy=chosen, stop=stop, **about)
         return finish(output, context, result, source=source, path=script)
 
 

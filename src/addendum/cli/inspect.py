@@ -13,6 +13,7 @@ from addendum.cli.output import Output
 from addendum.errors import UsageError
 
 if TYPE_CHECKING:
+    from addendum.ports import Store
     from addendum.records.certificate import Certificate
 
 NEWEST = 20
@@ -75,7 +76,6 @@ def show(
     json: options.Json = False,
 ) -> int:
     """Show a run: its calls, what they cost, why it stopped, and what to do next."""
-    from addendum.cli.views import drafts as draft_view
     from addendum.cli.views import runs as view
     from addendum.runs import query
 
@@ -93,18 +93,27 @@ def show(
             output.value({"run": name, "source": text}) if json else output.raw(text)
         elif call is not None:
             output.value(query.call_of(opened, name, call))
-        elif draft is not None:
-            one, text = query.draft_of(opened, name, draft)
-            output.value({**one.to_json(), "source": text}) if json else output.raw(text)
-        elif drafts:
-            listed = [each.to_json() for each in query.show(opened, name).drafts]
-            output.value(listed) if json else output.show(draft_view.at_length(listed))
+        elif drafts or draft is not None:
+            _drafts(output, opened, name, draft)
         else:
             found = query.show(opened, name)
             found = replace(found, advice=output.advice(found.advice))
             value = query.value(opened, found.result) if found.result is not None else None
             output.value({**found.to_json(), "result": value}) if json else output.show(view.run(found, value, every))
     return 0
+
+
+def _drafts(output: Output, opened: Store, run: str, number: int | None) -> None:
+    """Print the drafts of a run, or the script of one."""
+    from addendum.cli.views import drafts as view
+    from addendum.runs import query
+
+    if number is not None:
+        draft, text = query.draft_of(opened, run, number)
+        output.value({**draft.to_json(), "source": text}) if output.json else output.raw(text)
+        return
+    listed = [each.to_json() for each in query.show(opened, run).drafts]
+    output.value(listed) if output.json else output.show(view.at_length(listed))
 
 
 def diff(

@@ -12,15 +12,18 @@ import typer
 
 from addendum.cli import (
     artifact,
+    author,
     authority,
     check,
     demo,
     drive,
+    guide,
     inspect,
     mcp,
     operate,
     pin,
     rehearse,
+    repair,
     revising,
     sandbox,
     step,
@@ -30,8 +33,8 @@ from addendum.cli.failure import report
 
 PROGRAM = "addendum"
 PANELS = {
-    "Scripts": (check.check, check.rule),
-    "Runs": (drive.run, drive.resume, revising.plan, revising.revise),
+    "Scripts": (check.check, check.rule, guide.guide),
+    "Runs": (drive.run, drive.resume, revising.plan, revising.revise, author.author, repair.repair),
     "Looking at runs": (
         inspect.runs,
         inspect.show,

@@ -102,6 +102,27 @@ Move: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
+Request: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--request",
+        metavar="TEXT",
+        help="What the script is for, kept with the run for whoever repairs it.",
+        show_default=False,
+    ),
+]
+Model: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="PROVIDER:MODEL",
+        help="Who writes it (default: [author] of the services file); scripted:FILE.json answers from a file.",
+        show_default=False,
+    ),
+]
+Attempts: TypeAlias = Annotated[
+    int, typer.Option("--max-attempts", metavar="N", help="How often the model is asked at most.")
+]
 Out: TypeAlias = Annotated[
     Path | None, typer.Option("--out", metavar="FILE", help="Write it to a file as well.", show_default=False)
 ]

@@ -28,7 +28,7 @@ def dumps(value: object, *, indent: int | None = 2) -> str:
     return json.dumps(value, ensure_ascii=encoding != "utf8", indent=indent)
 
 
-DRIVING = ("resume", "plan", "revise")
+DRIVING = ("resume", "plan", "revise", "repair")
 """Commands that take --sandbox and --provider."""
 
 

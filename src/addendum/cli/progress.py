@@ -32,6 +32,8 @@ STYLES = {
     "repeat": "yellow",
     "replayed": "cyan",
     "rebound": "cyan",
+    "asking": "cyan",
+    "drafted": "cyan",
     "log": "dim",
     "phase": "bold",
 }
@@ -106,6 +108,11 @@ class Progress:
                 self._line("unresolved", capability, str(event["message"]), at)
             case "frozen":
                 self._line("frozen", capability, f"more {event['meter']} than declared: nothing more is sent", "")
+            case "drafting":
+                most = f", at most ${usd(event['price'])}" if event["price"] else ""
+                self._line("asking", "repair.write", f"{event['model']}, attempt {event['attempt']}{most}", "")
+            case "drafted":
+                self._line("drafted", "repair.write", f"{event['verdict']}, ${usd(event['cost'])}", "")
             case "log" | "phase":
                 self._line(name, "", str(event["text"]), "")
             case _:

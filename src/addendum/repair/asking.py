@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from addendum.broker import fit
-from addendum.broker.dispatch import Answered
+from addendum.broker.dispatch import Answered, Dispatcher
 from addendum.canon import Json
 from addendum.errors import CapabilityError
 from addendum.ports import Model, Prompt, Reply, Request
@@ -21,22 +21,27 @@ from addendum.runs.context import Context
 
 GRACE: Final = 5.0
 """Seconds beyond the model's own time limit, at most; a quarter of it where that is less."""
+CLOSE: Final = 0
+"""Stands for no attempt: those count from 1."""
 LOOK: Final = 0.1
 """Seconds between two looks at whether somebody wants it to stop."""
 
 
 @dataclass(slots=True)
 class Asking:
-    """A model as a provider of one call."""
+    """A model as a provider: each request stands for a prompt, by its attempt's number."""
 
     model: Model
-    prompt: Prompt
-    answered_by: str = ""
+    prompts: dict[int, Prompt] = field(default_factory=dict)
+    answered_by: dict[int, str] = field(default_factory=dict)
 
     async def dispatch(self, request: Request) -> Reply:
-        """Ask it."""
-        written = await self.model.write(self.prompt)
-        self.answered_by = fit.text(written.model, 200)
+        """Ask it, or let go of its connections on the loop that they belong to."""
+        if request.attempt == CLOSE:
+            await self.model.close()
+            return Reply(None)
+        written = await self.model.write(self.prompts.pop(request.attempt))
+        self.answered_by[request.attempt] = fit.text(written.model, 200)
         return Reply(written.value, written.usage)
 
     async def lookup(self, capability: str, key: str) -> Reply | None:
@@ -62,33 +67,53 @@ class Said:
 
 @dataclass(slots=True)
 class Line:
-    """Whom a loop asks, one question after the other."""
+    """Whom a loop asks, one question after the other, all on one event loop: a model's clients belong to theirs."""
 
     context: Context
     model: Model
     stop: threading.Event = field(default_factory=threading.Event)
+    _stuck: bool = False
+    _asking: Asking = field(init=False)
+    _dispatcher: Dispatcher = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._asking = Asking(self.model)
+        self._dispatcher = self.context.dispatcher(self._asking, self.context.loop)
 
     def ask(self, prompt: Prompt, request: Request, timeout: float) -> Said:
         """Ask, and wait. Never raises for anything that a model does."""
-        asking = Asking(self.model, prompt)
-        dispatcher = self.context.dispatcher(asking, self.context.loop)
         began = time.monotonic()
         grace = min(GRACE, timeout / 4)
-        try:
-            dispatcher.send([(request, timeout + grace)])
-            while not self.stop.is_set():
-                try:
-                    answer = dispatcher.answers.get(timeout=LOOK)
-                except queue.Empty:
-                    if time.monotonic() - began > timeout + 2 * grace + 1:
-                        # It doesn't let its event loop go on, so nothing on that loop can end it.
-                        return Said(seconds=time.monotonic() - began, unknown=f"no answer within {timeout:g} s")
-                    continue
-                if isinstance(answer, Answered):
-                    return _said(answer, asking.answered_by or self.model.name)
-            return Said(seconds=time.monotonic() - began, unknown="it was stopped while the model was asked")
-        finally:
-            dispatcher.close()
+        self._asking.prompts[request.attempt] = prompt
+        self._dispatcher.send([(request, timeout + grace)])
+        while not self.stop.is_set():
+            try:
+                answer = self._dispatcher.answers.get(timeout=LOOK)
+            except queue.Empty:
+                if time.monotonic() - began > timeout + 2 * grace + 1:
+                    self._stuck = True
+                    # It doesn't let its event loop go on, so nothing on that loop can end it.
+                    return Said(seconds=time.monotonic() - began, unknown=f"no answer within {timeout:g} s")
+                continue
+            if isinstance(answer, Answered) and answer.attempt == request.attempt:
+                return _said(answer, self._asking.answered_by.pop(request.attempt, "") or self.model.name)
+        return Said(seconds=time.monotonic() - began, unknown="it was stopped while the model was asked")
+
+    def close(self) -> None:
+        """Let go of the model's connections, and of the event loop if it is its own."""
+        over = Request(capability="", payload=None, key="", run="", identity="", attempt=CLOSE)
+        self._dispatcher.send([(over, GRACE)])
+        until = time.monotonic() + 2 * GRACE
+        while time.monotonic() < until:
+            try:
+                answer = self._dispatcher.answers.get(timeout=LOOK)
+            except queue.Empty:
+                if self._stuck:
+                    break
+                continue
+            if isinstance(answer, Answered) and answer.attempt == CLOSE:
+                break
+        self._dispatcher.close()
 
 
 def _said(answer: Answered, model: str) -> Said:

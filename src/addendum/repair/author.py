@@ -27,7 +27,7 @@ LONGEST = 20_000
 def author(
     context: Context,
     request: str,
-    model: Model,
+    model: Model | None,
     asked: Asked | None = None,
     *,
     args: Json = None,

@@ -18,7 +18,7 @@ from addendum.broker.journal import Journal, stow
 from addendum.broker.outcomes import charged
 from addendum.broker.reconcile import questions, unresolved, waiting
 from addendum.canon import Digest
-from addendum.errors import Rejected, UsageError
+from addendum.errors import ConfigError, Rejected, UsageError
 from addendum.ports import Model, Request
 from addendum.records import entries
 from addendum.records.entries import Drafted, Purpose, Ref
@@ -65,13 +65,22 @@ class Asked:
 
 
 def repair(
-    context: Context, run: str, model: Model, asked: Asked | None = None, *, stop: threading.Event | None = None
+    context: Context,
+    run: str,
+    model: Model | None,
+    asked: Asked | None = None,
+    *,
+    stop: threading.Event | None = None,
 ) -> Outcome:
     """Have a model mend the script of a run that failed, or write the one of a run that has a request only.
 
     What it answers is judged by every guard; nothing is executed. An accepted first script becomes the run's first
     revision. An accepted candidate that nobody has applied is given again, and the model isn't asked. Raises
-    `NotFound`, `RunBusy`, `UsageError`, and `Rejected` for a run that completed.
+    `NotFound`, `RunBusy`, `UsageError`, `Rejected` for a run that completed, and `ConfigError` when somebody has to be
+    asked and `model` is None.
+
+    The context's observer is told `drafting` (run, attempt, model, price) before the model is asked and `drafted` (run,
+    attempt, model, verdict, cost) after it; money in nano-dollars.
     """
     asked = asked or Asked()
     with driving(context, run) as journal:
@@ -96,7 +105,7 @@ class Loop:
 
     context: Context
     journal: Journal
-    model: Model
+    model: Model | None
     asked: Asked
     stop: threading.Event
     tried: list[Tried] = field(default_factory=list)
@@ -111,7 +120,6 @@ class Loop:
         """Go through it."""
         if self.journal.history.request is None:
             current(self.journal)
-        self._notice("lost", len(self.journal.history.drafts))
         self.lost = len(keep.settle_lost(self.journal))
         early = self._early()
         if early is not None:
@@ -178,8 +186,16 @@ class Loop:
     # --- asking ------------------------------------------------------------------------------------------------
 
     def _ask_until(self) -> Outcome:
-        line = Line(self.context, self.model, self.stop)
-        desk = Desked(self.context, self.journal, self.model, self.asked.timeout)
+        model = self.model
+        if model is None:
+            raise ConfigError("Nobody is named who writes scripts.", hint="Name a model with --model PROVIDER:MODEL.")
+        line = Line(self.context, model, self.stop)
+        try:
+            return self._asked_by(line, Desked(self.context, self.journal, model, self.asked.timeout))
+        finally:
+            line.close()
+
+    def _asked_by(self, line: Line, desk: Desked) -> Outcome:
         options = self.asked.options
         for attempt in range(1, self.asked.max_attempts + 1):
             told = gather(self.context, self.journal, policy_of(self.journal, options.policy), options.allowances)
@@ -286,7 +302,7 @@ class Loop:
         if failure.code in FINAL and not failure.retryable:
             return self._outcome(
                 "failed",
-                f"The model {self.model.name} failed: {failure.code}: {failure.message}",
+                f"The model {reserved.draft.model} failed: {failure.code}: {failure.message}",
                 "Nothing was changed. Mend what it says, or name another model with --model.",
             )
         if len(self.tried) < self.asked.max_attempts:
@@ -359,11 +375,10 @@ class Loop:
         )
 
     def _notice(self, event: str, attempt: int, **more: Any) -> None:
-        if event == "lost" and not attempt:
-            return
-        told: Mapping[str, Any] = {"run": self.journal.run, "event": event, "attempt": attempt, **more}
+        name = self.model.name if self.model is not None else ""
+        told: Mapping[str, Any] = {"run": self.journal.run, "event": event, "attempt": attempt, "model": name, **more}
         try:
-            self.context.observer({**told, "model": self.model.name})
+            self.context.observer(told)
         except Exception:  # noqa: BLE001 - whoever watches can't change the run
             return
 

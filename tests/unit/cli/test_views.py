@@ -54,4 +54,4 @@ def test_advice_names_the_run() -> None:
     for stop in ("divergence", "repeat", "orphans", "denied", "cancelled", "sandbox", "unresolved"):
         assert advise("r1", "stopped", stop=stop, name="a.py")[0].command.startswith("addendum ")
     assert "a.py" in advise("r1", "failed", name="a.py")[0].command
-    assert len(advise("r1", "failed", failures=1)) == 2
+    assert len(advise("r1", "failed", failures=1)) == 3
