@@ -36,6 +36,7 @@ from addendum.broker.reconcile import Question
 from addendum.broker.schema import Schemas
 from addendum.canon import Json
 from addendum.clock import SystemClock
+from addendum.config import Settings
 from addendum.errors import ConfigError, UsageError
 from addendum.kernel.policy import Retry
 from addendum.plan import NewCall, Plan
@@ -52,6 +53,7 @@ from addendum.runs.events import Event, finished
 from addendum.runs.given import GrantLike, Source, Supersede
 from addendum.runs.query import RunView, Summary
 from addendum.runs.result import StepResult
+from addendum.telemetry.watch import Watchers
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -110,25 +112,35 @@ def reply(value: object, *, cost_usd: object = None, tokens: int = 0) -> Reply:
 
 
 class _Parts:
-    """The store and the sandbox, opened when they are first needed. What was passed as an object stays its owner's."""
+    """The store, the sandbox and what watches runs, opened when they are first needed. What was passed as an object
+    stays its owner's."""
 
-    def __init__(self, store: str | Store, sandbox: str | Sandbox, close: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        store: str | Store,
+        sandbox: str | Sandbox,
+        watch: Callable[[bool], Watchers],
+        close: Callable[[], None],
+    ) -> None:
         self._lock = threading.Lock()
         self._names = (store, sandbox)
-        self._opened: tuple[Store, Sandbox] | None = None
+        self._opened: tuple[Store, Sandbox, Watchers] | None = None
+        self._watch = watch
         self._close = close
         self._closed = False
 
-    def opened(self) -> tuple[Store, Sandbox]:
-        """Return both. Raises `UsageError` once it was closed."""
+    def opened(self) -> tuple[Store, Sandbox, Watchers]:
+        """Return all three. Raises `UsageError` once it was closed, and `ConfigError`."""
         with self._lock:
             if self._closed:
                 raise UsageError("This App is closed.", hint="Make another one.")
             if self._opened is None:
                 store, sandbox = self._names
+                watchers = self._watch(isinstance(store, str))
                 self._opened = (
                     wiring.open_store(store) if isinstance(store, str) else store,
                     wiring.open_sandbox(sandbox) if isinstance(sandbox, str) else sandbox,
+                    watchers,
                 )
             return self._opened
 
@@ -137,10 +149,21 @@ class _Parts:
         with self._lock:
             opened, self._opened, self._closed = self._opened, None, True
         if opened is not None:
+            opened[2].close()
             for part, name in ((opened[1], self._names[1]), (opened[0], self._names[0])):
                 if isinstance(name, str):
                     part.close()
         self._close()
+
+
+def _watchers(settings: Settings, app: weakref.ref[App], provider: Provider | None, own_store: bool) -> Watchers:
+    """Open what watches an App's runs; it doesn't keep the App from being collected."""
+
+    def catalog() -> Catalog:
+        found = app()
+        return Catalog(()) if found is None else found.catalog
+
+    return wiring.open_watchers(settings, catalog, provider, own_store=own_store)
 
 
 def _close(local: Callable[[], None], opened: Provider | None) -> None:
@@ -206,6 +229,7 @@ class App(Writing):
         self._parts = _Parts(
             self._settings.store if where is not None or store is None else cast("Store", store),
             self._settings.sandbox if sandbox is None or isinstance(sandbox, str) else sandbox,
+            functools.partial(_watchers, self._settings, weakref.ref(self), opened),
             functools.partial(_close, self._local.close, opened),
         )
         self._keeps: App | None = None
@@ -480,7 +504,7 @@ class App(Writing):
         self.close()
 
     def _context(self) -> Context:
-        store, sandbox = self._parts.opened()
+        store, sandbox, watchers = self._parts.opened()
         catalog = self.catalog
         context = Context(
             store=store,
@@ -497,6 +521,7 @@ class App(Writing):
         )
         if self._observer is not None:
             context.observer = self._observer
+        context.observer = watchers.behind(context.observer)
         return context
 
     def _author(self, model: str | None) -> tuple[Model, int, float]:

@@ -7,7 +7,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -28,7 +28,7 @@ def _operator() -> str:
 class Settings(BaseModel):
     """What a person sets for this machine or folder. `store` is a path, `backoff` and the times are seconds, sizes are
     bytes; `grant`, `ceiling` and `catalog` are
-    paths to TOML files."""
+    paths to TOML files, `log` is the path of a file that is written."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -45,6 +45,15 @@ class Settings(BaseModel):
     total_seconds: float = Field(default=120.0, gt=0, description="Computing time of a script in all.")
     memory: int = Field(default=512 * 1024 * 1024, gt=0, description="Memory of a script.")
     operator: str = Field(default_factory=_operator, description="Who acts, for the record.")
+    telemetry: Literal["auto", "on", "content", "off"] = Field(
+        default="auto",
+        description="Spans and metrics by OpenTelemetry: auto (where the process has set it up), on, content (with "
+        "payloads, results and prompts) or off.",
+    )
+    log: str = Field(default="", description="Where each event is written as a line of JSON: a file, or - for stderr.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Which events are written there."
+    )
 
     def limits(self) -> Limits:
         """Return the sandbox's limits."""

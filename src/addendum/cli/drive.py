@@ -42,6 +42,7 @@ def run(
     store: options.Store = None,
     sandbox: options.Sandbox = None,
     provider: options.Provider = None,
+    log: options.Log = None,
     json: options.Json = False,
 ) -> int:
     """Start a run of a script, and drive it to its end, a stop, or a wait."""
@@ -55,7 +56,7 @@ def run(
     chosen = inputs.policies(policy, relocation)
     label = name if name is not None else "" if script == "-" else Path(script).name
     progress = Progress(None if json else output.err)
-    settings = opening.settings(store=store, sandbox=sandbox, provider=provider, grant=grant)
+    settings = opening.settings(store=store, sandbox=sandbox, provider=provider, grant=grant, log=log)
     with opening.context(settings, progress) as context:
         above = opening.resolve(context.store, parent) if parent is not None else ""
         own = context.grant if above and settings.grant else None
@@ -75,6 +76,7 @@ def resume(
     store: options.Store = None,
     sandbox: options.Sandbox = None,
     provider: options.Provider = None,
+    log: options.Log = None,
     json: options.Json = False,
 ) -> int:
     """Go on with a run, with its own script: what is committed is replayed, what failed is tried again."""
@@ -88,7 +90,8 @@ def resume(
     allowed = inputs.allowances(supersede, retry)
     given = inputs.args(args, None)
     progress = Progress(None if json else output.err)
-    with opening.context(opening.settings(store=store, sandbox=sandbox, provider=provider), progress) as context:
+    settings = opening.settings(store=store, sandbox=sandbox, provider=provider, log=log)
+    with opening.context(settings, progress) as context:
         name = opening.resolve(context.store, run)
         wiring.recall(context, name)
         with driven(progress) as stop:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from addendum.config import Settings
     from addendum.ports import Store
     from addendum.runs.context import Context
+    from addendum.telemetry.watch import Watchers
 
 __all__ = ["context", "exists", "resolve", "settings", "store"]
 
@@ -32,13 +33,18 @@ def context(chosen: Settings, observer: Callable[[Mapping[str, Any]], None] | No
     from addendum.cli import inputs
 
     opened = wiring.open_context(chosen, observer=observer)
+    watchers: Watchers | None = None
     try:
+        watchers = wiring.open_watchers(chosen, lambda: opened.catalog, opened.provider)
+        opened.observer = watchers.behind(opened.observer)
         if chosen.grant:
             opened.grant = inputs.grant(chosen.grant, opened.catalog)
         if chosen.ceiling:
             opened.ceiling = inputs.grant(chosen.ceiling, opened.catalog)
         yield opened
     finally:
+        if watchers is not None:
+            watchers.close()
         opened.sandbox.close()
         wiring.shut(opened.provider)
         opened.store.close()

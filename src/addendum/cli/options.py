@@ -39,6 +39,15 @@ Grant: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
+Log: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--log",
+        metavar="FILE|-",
+        help="Write each event as a line of JSON: a file, or `-` for stderr.",
+        show_default=False,
+    ),
+]
 
 Run: TypeAlias = Annotated[
     str,

@@ -92,6 +92,7 @@ def revise(
     store: options.Store = None,
     sandbox: options.Sandbox = None,
     provider: options.Provider = None,
+    log: options.Log = None,
     json: options.Json = False,
 ) -> int:
     """Submit a new script for a run, and execute it if it is admitted.
@@ -104,7 +105,7 @@ def revise(
             "Which script?", hint="Name one, or a plan with --plan; `addendum resume` goes on with the run's own."
         )
     candidate = _candidate(script, args, inputs.policies(policy, relocation), supersede, retry, drop, move)
-    settings = opening.settings(store=store, sandbox=sandbox, provider=provider)
+    settings = opening.settings(store=store, sandbox=sandbox, provider=provider, log=log)
     output = Output(json, store=store, sandbox=sandbox, provider=provider)
     return _revise(output, settings, run, candidate, plan, ask=not yes, path=script or str(plan or ""))
 

@@ -17,6 +17,7 @@ from addendum.errors import UsageError
 if TYPE_CHECKING:
     from addendum.config import Settings
     from addendum.signing import Key
+    from addendum.telemetry.watch import Watchers
     from addendum.work.bench import Bench
     from addendum.work.codes import Finding
     from addendum.work.gate import Verdict
@@ -488,9 +489,15 @@ def _opened(settings: Settings, repository: Path) -> Iterator[Bench]:
     from addendum import wiring
 
     bench = wiring.open_bench(settings, repository, _version())
+    watchers: Watchers | None = None
     try:
+        watchers = wiring.open_watchers(settings, lambda: bench.scripts.catalog, bench.scripts.provider)
+        bench.observer = watchers.behind(bench.observer)
+        bench.scripts.observer = watchers.behind(bench.scripts.observer)
         yield bench
     finally:
+        if watchers is not None:
+            watchers.close()
         bench.repository.close()
         bench.scripts.sandbox.close()
         bench.store.close()

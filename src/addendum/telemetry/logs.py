@@ -101,38 +101,66 @@ class JsonFormatter(logging.Formatter):
         return self._redact(json.dumps(found, ensure_ascii=True, default=str))
 
 
+def wanted() -> bool:
+    """Whether this process has set its own logging up for the events of runs."""
+    return logging.getLogger(f"{ROOT}.run").isEnabledFor(logging.INFO)
+
+
 class _Quiet(logging.StreamHandler[Any]):
+    """A handler that several may use at once. `before` is the logger's level without any of them."""
+
+    def __init__(self, stream: Any, where: str, before: int) -> None:
+        super().__init__(stream)
+        self.where = where
+        self.before = before
+        self.users = 1
+
     def handleError(self, record: logging.LogRecord) -> None:
         """A disk that is full changes nothing of a run."""
 
 
 def opened(where: str, level: str, redact: Callable[[str], str] = str) -> Callable[[], None]:
     """Let the loggers below `addendum` write lines to a file (appended; made with mode 600), or to standard error for
-    `-`. Returns what closes it. Raises `ConfigError`."""
-    logger = logging.getLogger(ROOT)
-    stream: Any = sys.stderr
-    if where != "-":
-        try:
-            descriptor = os.open(where, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise ConfigError(
-                f"The log {where} can't be written: {error.strerror}.", hint="Name a file, or - for standard error."
-            ) from None
-        stream = os.fdopen(descriptor, "w", encoding="utf-8")
-    handler = _Quiet(stream)
-    handler.setFormatter(JsonFormatter(redact))
-    before, passed = logger.level, logger.propagate
-    logger.addHandler(handler)
-    logger.setLevel(level.upper())
-    logger.propagate = False
+    `-`. Returns what closes it. Several in a process that name the same place write each line once.
 
+    Raises `ConfigError`."""
+    logger = logging.getLogger(ROOT)
+    ours = [handler for handler in logger.handlers if isinstance(handler, _Quiet)]
+    for handler in ours:
+        if handler.where == where:
+            handler.users += 1
+            return _closing(logger, handler)
+    made = _Quiet(_stream(where), where, ours[0].before if ours else logger.level)
+    made.setFormatter(JsonFormatter(redact))
+    made.setLevel(level.upper())
+    logger.addHandler(made)
+    logger.setLevel(min(each.level for each in (*ours, made)))
+    return _closing(logger, made)
+
+
+def _stream(where: str) -> Any:
+    if where == "-":
+        return sys.stderr
+    try:
+        descriptor = os.open(where, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ConfigError(
+            f"The log {where} can't be written: {error.strerror}.", hint="Name a file, or - for standard error."
+        ) from None
+    return os.fdopen(descriptor, "w", encoding="utf-8")
+
+
+def _closing(logger: logging.Logger, handler: _Quiet) -> Callable[[], None]:
     def close() -> None:
+        handler.users -= 1
+        if handler.users:
+            return
         logger.removeHandler(handler)
-        logger.setLevel(before)
-        logger.propagate = passed
-        if stream is not sys.stderr:
+        left = [each.level for each in logger.handlers if isinstance(each, _Quiet)]
+        logger.setLevel(min(left) if left else handler.before)
+        if handler.where != "-":
             try:
-                stream.close()
+                handler.stream.close()
             except OSError:  # what was left in its buffer found no room
                 return
 

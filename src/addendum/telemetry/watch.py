@@ -129,8 +129,9 @@ class Watch:
 class Watchers:
     """Several observers as one; each of them sees every event, whatever the others do."""
 
-    def __init__(self, watches: tuple[Watch, ...]) -> None:
+    def __init__(self, watches: tuple[Watch, ...], closing: tuple[Callable[[], None], ...] = ()) -> None:
         self._watches = watches
+        self._closing = closing
 
     def __bool__(self) -> bool:
         return bool(self._watches)
@@ -140,23 +141,27 @@ class Watchers:
         for watch in self._watches:
             watch(event)
 
+    def behind(self, observer: Callable[[Mapping[str, Any]], None]) -> Callable[[Mapping[str, Any]], None]:
+        """Return one observer that tells another one first; what that raises doesn't hide the event from these."""
+        if not self._watches:
+            return observer
+
+        def tell(event: Mapping[str, Any]) -> None:
+            try:
+                observer(event)
+            finally:
+                self(event)
+
+        return tell
+
     def flush(self, seconds: float = PATIENCE) -> bool:
         """Wait for each of them."""
         return False not in [watch.flush(seconds) for watch in self._watches]
 
     def close(self) -> None:
-        """End each of them."""
+        """End each of them, and close what they wrote to."""
         for watch in self._watches:
             watch.close()
-
-
-def both(first: Callable[[Mapping[str, Any]], None], second: Callable[[Mapping[str, Any]], None]) -> Any:
-    """Return one observer that tells two; what the first raises doesn't keep the second from seeing the event."""
-
-    def tell(event: Mapping[str, Any]) -> None:
-        try:
-            first(event)
-        finally:
-            second(event)
-
-    return tell
+        closing, self._closing = self._closing, ()
+        for close in closing:
+            close()

@@ -97,7 +97,7 @@ def test_a_full_disk_changes_nothing() -> None:
             raise OSError("no space left on device")
 
     logger = logging.Logger("addendum.run")
-    logger.addHandler(logs._Quiet(Full()))
+    logger.addHandler(logs._Quiet(Full(), "-", logging.NOTSET))
     logs.Lines(logger).take(Noted(BEGAN, 1))
 
 
@@ -130,3 +130,17 @@ def test_processes_with_handlers_of_their_own_get_the_records(caplog: pytest.Log
     with caplog.at_level(logging.INFO, "addendum.run"):
         logs.Lines().take(Noted(BEGAN, 1))
     assert [record.getMessage() for record in caplog.records] == ["began"]
+
+
+def test_two_that_name_the_same_file_write_each_line_once(tmp_path: Path) -> None:
+    """Two Apps in a process, with the settings of one folder; the logger is as it was in the end."""
+    path, before = tmp_path / "log", logging.getLogger("addendum").level
+    closing = [logs.opened(str(path), "info") for _ in range(2)]
+    closing.append(logs.opened(str(tmp_path / "other"), "debug"))
+    for close in closing:
+        logs.Lines().take(Noted(BEGAN, 1))
+        close()
+    logs.Lines().take(Noted(BEGAN, 1))
+    assert len(path.read_text("utf-8").splitlines()) == 2
+    assert len((tmp_path / "other").read_text("utf-8").splitlines()) == 3
+    assert logging.getLogger("addendum").level == before

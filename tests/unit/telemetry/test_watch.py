@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from addendum.telemetry.watch import Noted, Watch, Watchers, both
+from addendum.telemetry.watch import Noted, Watch, Watchers
 
 
 class Kept:
@@ -130,8 +130,9 @@ def test_an_observer_that_raises_does_not_hide_an_event_from_the_next() -> None:
     def angry(event: object) -> None:
         raise RuntimeError("no")
 
-    watch = Watch(lambda: sink)
+    watchers = Watchers((Watch(lambda: sink),))
     with pytest.raises(RuntimeError):
-        both(angry, watch)({"event": "log"})
-    watch.close()
+        watchers.behind(angry)({"event": "log"})
+    watchers.close()
     assert len(sink.noted) == 1
+    assert Watchers(()).behind(angry) is angry
