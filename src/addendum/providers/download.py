@@ -37,8 +37,8 @@ class NotFetched(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Downloads:
-    """Where files may come from. `hosts` are allowed whatever their addresses are, `plain` allows http:// for others.
-    `most` is the largest file in bytes."""
+    """Where files may come from. `hosts` are allowed whatever their addresses are, `plain` allows http://. `most`
+    is the largest file in bytes."""
 
     hosts: frozenset[str]
     plain: bool
@@ -74,7 +74,7 @@ class Downloads:
             target = urls.read(url.partition("#")[0])
         except CapabilityError as error:
             raise NotFetched(error.message) from None
-        if target.origin.scheme != "https" and not self.plain and target.origin.host not in self.hosts:
+        if target.origin.scheme != "https" and not self.plain:
             raise NotFetched("its address is http://, which anybody on the way can change")
         return target
 

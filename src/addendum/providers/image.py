@@ -32,7 +32,7 @@ from addendum.authority.money import nano, usd
 from addendum.canon import Json
 from addendum.errors import CapabilityError, ConfigError, StoreError, UnknownOutcome
 from addendum.ports import Reply, Request, Usage
-from addendum.providers import addresses, asking, download, faults, urls
+from addendum.providers import asking, download, faults, urls
 from addendum.providers.download import Downloads, NotFetched
 from addendum.providers.service import Service, Tools, extra, offer
 from addendum.providers.service import Spec as Common
@@ -94,7 +94,9 @@ class Spec(Common):
     max_prompt: int = Field(default=4000, gt=0, le=100_000, description="The most characters of a prompt.")
     max_bytes: int = Field(default=32 * 1024 * 1024, gt=0, le=512 * 1024 * 1024, description="The largest image.")
     hosts: list[str] = Field(
-        default=[], max_length=50, description="Hosts beside public ones that an image's address may lead to."
+        default=[],
+        max_length=50,
+        description="Hosts in a private network that an image's address may name; the service's own is one.",
     )
     idempotency: bool = Field(
         default=False, description="The service honours the header Idempotency-Key: a lost answer is asked for again."
@@ -106,6 +108,11 @@ class Spec(Common):
         if taken := sorted(OWN & set(extra)):
             raise ValueError(f"{taken[0]} isn't set here: one image for one call")
         return extra
+
+    @property
+    def bearer(self) -> bool:
+        """Whether the key is sent as `Authorization: Bearer KEY`."""
+        return bool(self.secret) and self.key_header.lower() == "authorization"
 
     @property
     def seconds(self) -> float:
@@ -120,7 +127,6 @@ class Images:
         self._openai = extra("openai", "models", "image")
         self._spec = spec
         self._tools = tools
-        self._host = _host(name, spec.url)
         if spec.price_usd is None and spec.most_usd is None:
             raise ConfigError(
                 f"Nobody knows what an image of {name} costs, so nothing could be reserved for it.",
@@ -139,7 +145,7 @@ class Images:
             max_payload=6 * spec.max_prompt + ENVELOPE,
         )
         self._downloads = Downloads(
-            hosts=frozenset({*(host.lower() for host in spec.hosts), *self._private()}),
+            hosts=frozenset({_host(name, spec.url), *(host.lower() for host in spec.hosts)}),
             plain=urlsplit(spec.url).scheme == "http",
             most=spec.max_bytes,
             pause=tools.backoff,
@@ -187,7 +193,9 @@ class Images:
     async def _sent(self, given: Mapping[str, Any], key: str) -> Any:
         """Send the request and return the answer's JSON, read up to a limit."""
         spec = self._spec
-        headers = {"Idempotency-Key": key} if spec.idempotency else {}
+        headers: dict[str, Any] = {"Idempotency-Key": key} if spec.idempotency else {}
+        if not spec.bearer:
+            headers["Authorization"] = self._openai.Omit()
         try:
             async with (
                 asyncio.timeout(spec.seconds),
@@ -238,14 +246,11 @@ class Images:
         if self._client is None:
             openai, spec = self._openai, self._spec
             key = self._tools.secret(spec.secret).reveal() if spec.secret else ""
-            bearer = bool(key) and spec.key_header.lower() == "authorization"
             headers: dict[str, Any] = {"OpenAI-Organization": openai.Omit(), "OpenAI-Project": openai.Omit()}
-            if not bearer:
-                headers["Authorization"] = openai.Omit()
-                headers |= {spec.key_header: key} if key else {}
+            headers |= {} if spec.bearer or not key else {spec.key_header: key}
             address, _, query = spec.url.partition("?")
             self._client = openai.AsyncOpenAI(
-                api_key=key if bearer else "none",
+                api_key=key if spec.bearer else "none",
                 base_url=address,
                 default_query=dict(parse_qsl(query)),
                 default_headers=headers,
@@ -297,12 +302,6 @@ class Images:
     def _useless(self, why: str) -> CapabilityError:
         """Return the failure of an answer that came and can't be used: its price is counted."""
         return CapabilityError("provider_error", f"the answer can't be used: {why}", cost_usd=usd(self._offered.price))
-
-    def _private(self) -> frozenset[str]:
-        """Return the service's own host where it was named as a private address: its images lie there too."""
-        literal = addresses.literal(self._host)
-        private = self._host == "localhost" or (literal and addresses.objection(self._host, private=False))
-        return frozenset({self._host}) if private else frozenset()
 
 
 def open(name: str, spec: Spec, tools: Tools) -> Service:
