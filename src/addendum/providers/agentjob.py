@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, Never
+from typing import Any, Final
 
 from addendum.credentials import Credentials
 from addendum.errors import AddendumError, CapabilityError
@@ -45,6 +45,7 @@ MARGIN: Final = 64 * 1024
 """What is dropped where a text was cut before it was redacted: half a secret is found by no search."""
 MOST_FILES: Final = 1000
 HOME: Final = "{home}"
+STOPPED: Final = "it was ended from outside"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,29 +80,36 @@ class Job:
         return cls(**{**found, "argv": tuple(found["argv"]), "shown": tuple(found["shown"])})
 
 
-class _Ended(BaseException):
-    """Somebody wants the job to end."""
+class _Stop:
+    """Whether somebody wants the job to end (SIGTERM). Asked, never raised: an exception could break off a clean-up."""
+
+    def __init__(self) -> None:
+        self.wanted = False
+        signal.signal(signal.SIGTERM, self._note)
+
+    def __call__(self) -> bool:
+        return self.wanted
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.wanted = True
 
 
 def perform(job: Job, confinement: Callable[[], Confinement]) -> None:
     """Do a job, and write down what became of it."""
     folder = Path(job.folder)
-    signal.signal(signal.SIGTERM, _end)
+    stop = _Stop()
     lock = os.open(folder / LOCK, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
     try:
         try:
             with _scratch() as root:
-                found = _done(job, folder, root, confinement)
+                found = _done(job, folder, root, confinement, stop)
         except CapabilityError as error:
             found = _failed(error.code, error.message)
         except NotStarted as error:
             found = _failed("provider_error", f"{error}; nothing was done")
         except AddendumError as error:
             found = _failed("provider_error", str(error))
-        except _Ended:
-            found = _failed("timeout", "it was ended from outside")
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         shutil.rmtree(folder / STORE, ignore_errors=True)
         _put(folder / RESULT, json.dumps(_credentials(job).redact_value(found)).encode("utf-8"))
     finally:
@@ -120,7 +128,9 @@ def _scratch() -> Iterator[Path]:
             subprocess.run([*command, str(root)], stdin=subprocess.DEVNULL, capture_output=True, check=False)
 
 
-def _done(job: Job, folder: Path, root: Path, confinement: Callable[[], Confinement]) -> dict[str, Any]:
+def _done(
+    job: Job, folder: Path, root: Path, confinement: Callable[[], Confinement], stop: Callable[[], bool]
+) -> dict[str, Any]:
     tree = Worktree(root / "work", folder / STORE)
     confined = confinement() if job.confine else None
     if confined is not None:
@@ -128,7 +138,11 @@ def _done(job: Job, folder: Path, root: Path, confinement: Callable[[], Confinem
     commit = tree.make(Path(job.repository), job.base)
     home = root / "home"
     home.mkdir(mode=0o700)
-    ended = _alone(job, tree, home) if confined is None else _confined(job, tree, confined)
+    if stop():
+        return _failed("timeout", STOPPED)
+    ended = _alone(job, tree, home, stop) if confined is None else _confined(job, tree, confined, stop)
+    if ended.stopped:
+        return _failed("timeout", STOPPED)
     if ended.timed_out:
         return _failed("timeout", f"it ran for more than {job.seconds:g} s and was ended")
     credentials = _credentials(job)
@@ -158,7 +172,7 @@ def _done(job: Job, folder: Path, root: Path, confinement: Callable[[], Confinem
     }
 
 
-def _alone(job: Job, tree: Worktree, home: Path) -> Ended:
+def _alone(job: Job, tree: Worktree, home: Path, stop: Callable[[], bool]) -> Ended:
     environment = {name: value.replace(HOME, str(home)) for name, value in job.environment.items()}
     return run(
         job.argv,
@@ -167,10 +181,11 @@ def _alone(job: Job, tree: Worktree, home: Path) -> Ended:
         given=job.given.encode("utf-8"),
         seconds=job.seconds,
         output=CAPTURED,
+        stop=stop,
     )
 
 
-def _confined(job: Job, tree: Worktree, confinement: Confinement) -> Ended:
+def _confined(job: Job, tree: Worktree, confinement: Confinement, stop: Callable[[], bool]) -> Ended:
     """Run it where it sees the system's programs, the worktree and what is shown, and no network."""
     if confinement.owner is not None:
         _give(tree.folder, confinement.owner)
@@ -187,6 +202,7 @@ def _confined(job: Job, tree: Worktree, confinement: Confinement) -> Ended:
             processes=job.processes,
             file_bytes=1024**3,
             output=CAPTURED,
+            watch=lambda: STOPPED if stop() else "",
         )
     )
     return Ended(
@@ -195,6 +211,7 @@ def _confined(job: Job, tree: Worktree, confinement: Confinement) -> Ended:
         stderr=ran.stderr,
         cut=len(ran.stdout) >= CAPTURED or len(ran.stderr) >= CAPTURED,
         timed_out=ran.timed_out,
+        stopped=bool(ran.over) and not ran.timed_out,
     )
 
 
@@ -239,7 +256,3 @@ def _put(path: Path, data: bytes) -> None:
         os.fsync(above)
     finally:
         os.close(above)
-
-
-def _end(number: int, frame: FrameType | None) -> Never:
-    raise _Ended

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
@@ -23,6 +23,7 @@ from typing import IO, Any, Final
 _PDEATHSIG: Final = 1
 _SUBREAPER: Final = 36
 PATHS: Final = "/usr/local/bin:/usr/bin:/bin"
+TICK: Final = 0.2
 GRACE: Final = 10.0
 """Seconds for what was killed to be gone."""
 
@@ -30,13 +31,14 @@ GRACE: Final = 10.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """How a program ended: its exit code or minus the signal, the last bytes of what it said, whether there was more
-    of it, and whether it took too long."""
+    of it, and whether it was ended from outside: it took too long, or somebody wanted it to."""
 
     code: int
     stdout: bytes
     stderr: bytes
     cut: bool = False
     timed_out: bool = False
+    stopped: bool = False
 
 
 class NotStarted(Exception):
@@ -44,9 +46,17 @@ class NotStarted(Exception):
 
 
 def run(
-    argv: Sequence[str], *, folder: Path, environment: Mapping[str, str], given: bytes, seconds: float, output: int
+    argv: Sequence[str],
+    *,
+    folder: Path,
+    environment: Mapping[str, str],
+    given: bytes,
+    seconds: float,
+    output: int,
+    stop: Callable[[], bool],
 ) -> Ended:
-    """Run a program. `output` are the bytes that are kept of each stream. Raises `NotStarted`."""
+    """Run a program. `output` are the bytes that are kept of each stream; `stop` is asked while it runs. Raises
+    `NotStarted`."""
     found = _found(argv[0], folder, environment.get("PATH", PATHS))
     prepare = _prepared()
     try:
@@ -62,13 +72,16 @@ def run(
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise NotStarted(f"{argv[0]} can't be started: {getattr(error, 'strerror', None) or error}") from None
-    timed_out = False
+    timed_out = stopped = False
     try:
         streams = _Streams(process, given, output)
-        try:
-            process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            timed_out = True
+        until = time.monotonic() + seconds
+        while not timed_out and not stopped:
+            try:
+                process.wait(min(TICK, max(0.01, until - time.monotonic())))
+                break
+            except subprocess.TimeoutExpired:
+                timed_out, stopped = time.monotonic() >= until, stop()
     finally:
         _end(process)
     streams.join()
@@ -78,6 +91,7 @@ def run(
         stderr=bytes(streams.kept[1]),
         cut=streams.cut,
         timed_out=timed_out,
+        stopped=stopped,
     )
 
 

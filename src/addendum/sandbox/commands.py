@@ -62,16 +62,20 @@ class BwrapConfinement:
         started = time.monotonic()
         user = {} if self.owner is None else {"user": self.owner, "group": self.owner, "extra_groups": []}
         status = os.memfd_create("addendum-status", os.MFD_CLOEXEC)
+        variables = _variables(command)
         try:
             process = subprocess.Popen(
-                [path, *OPTIONS, "--json-status-fd", str(status), *_view(command), *_limited(command)],
+                [
+                    *(path, *OPTIONS, "--json-status-fd", str(status), *_view(command)),
+                    *("--args", str(variables), *_limited(command)),
+                ],
                 env={},
                 cwd="/",
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
-                pass_fds=(status,),
+                pass_fds=(status, variables),
                 **user,  # type: ignore[call-overload]
             )
             try:
@@ -83,6 +87,7 @@ class BwrapConfinement:
             began = b'"exit-code"' in os.read(status, 65536)  # its own word, which nothing inside can write
         finally:
             os.close(status)
+            os.close(variables)
         code = process.returncode
         stdout, stderr = pipes.stdout, pipes.stderr
         if not began and not over and not timed_out:
@@ -194,9 +199,16 @@ def _view(command: Command) -> list[str]:
     for here, inside in command.covered:
         options += ["--ro-bind", here, inside]
     options += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", command.folder]
-    for name, value in command.environment:
-        options += ["--setenv", name, value]
     return options
+
+
+def _variables(command: Command) -> int:
+    """Return a file in memory with the options for the environment: a command line is for everybody to read."""
+    descriptor = os.memfd_create("addendum-variables", os.MFD_CLOEXEC)
+    for name, value in command.environment:
+        os.write(descriptor, b"".join(os.fsencode(part) + b"\0" for part in ("--setenv", name, value)))
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
 
 
 def _limited(command: Command) -> list[str]:
