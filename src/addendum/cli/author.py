@@ -39,6 +39,7 @@ def author(
     store: options.Store = None,
     sandbox: options.Sandbox = None,
     provider: options.Provider = None,
+    log: options.Log = None,
     json: options.Json = False,
 ) -> int:
     """Have a model write the script for a request; it is checked and planned, and executed only if you say so.
@@ -57,7 +58,7 @@ def author(
     output = Output(json, store=store, sandbox=sandbox, provider=provider)
     text = inputs.read_text("-", "a request") if request == "-" else request
     given = inputs.args(args, {})
-    settings = opening.settings(store=store, sandbox=sandbox, provider=provider, grant=grant)
+    settings = opening.settings(store=store, sandbox=sandbox, provider=provider, grant=grant, log=log)
     asked = Asked(options=Options(), max_attempts=max_attempts)
     progress = Progress(None if json else output.err)
     with opening.context(settings, progress) as context:

@@ -55,6 +55,7 @@ def repair(
     store: options.Store = None,
     sandbox: options.Sandbox = None,
     provider: options.Provider = None,
+    log: options.Log = None,
     json: options.Json = False,
 ) -> int:
     """Have a model mend the script of a run that failed; it is checked, planned, and executed only if you say so.
@@ -77,7 +78,7 @@ def repair(
     )
     asked = Asked(options=allowed, max_attempts=max_attempts, again=again)
     output = Output(json, store=store, sandbox=sandbox, provider=provider)
-    settings = opening.settings(store=store, sandbox=sandbox, provider=provider)
+    settings = opening.settings(store=store, sandbox=sandbox, provider=provider, log=log)
     return _repair(output, settings, run, model, asked, show_brief=show_brief, apply=apply)
 
 

@@ -203,7 +203,8 @@ class Loop:
             reserved = desk.reserve(self.purpose, attempt, prompt)
             if isinstance(reserved, Barred):
                 return self._barred(reserved)
-            self._notice("drafting", attempt, price=reserved.draft.hold)
+            draft = reserved.draft
+            self._notice("drafting", attempt, price=draft.hold, seq=draft.seq, purpose=draft.purpose)
             prompt = replace(prompt, key=f"{self.journal.run}:draft:{reserved.draft.number}")
             request = Request(
                 capability=WRITE,
@@ -314,7 +315,8 @@ class Loop:
 
     def _write(self, desk: Desked, reserved: Reserved, drafted: Drafted, blobs: dict[Digest, bytes]) -> None:
         desk.settle(reserved, drafted, blobs)
-        self._notice("drafted", reserved.draft.attempt, verdict=drafted.verdict, cost=drafted.cost)
+        told = {"verdict": drafted.verdict, "cost": drafted.cost, "tokens": drafted.tokens, "answered": drafted.model}
+        self._notice("drafted", reserved.draft.attempt, seq=reserved.draft.seq, **told)
 
     def _note(self, reserved: Reserved, drafted: Drafted, **more: Any) -> None:
         candidate: Candidate | None = more.get("candidate")
