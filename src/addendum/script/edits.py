@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import ast
 import bisect
-import re
-from typing import Final
-
-_LINE: Final = re.compile(rb"[^\n]*\n")
+from itertools import accumulate
 
 
 class Text:
@@ -21,7 +18,7 @@ class Text:
 
     def __init__(self, text: str) -> None:
         self.data = text.replace("\r\n", "\n").replace("\r", "\n").encode("utf-8")
-        self.starts = [0, *[line.end() for line in _LINE.finditer(self.data)]]
+        self.starts = list(accumulate([len(line) + 1 for line in self.data.split(b"\n")[:-1]], initial=0))
 
     def offset(self, line: int, column: int) -> int:
         """Return the offset of an AST position (line from 1, column in bytes from 0)."""

@@ -43,9 +43,17 @@ def constant(value: object) -> str:
 
 
 class _Table(dict[type[ast.AST], Callable[[Any], str]]):
-    """How each node type is written; any other type isn't part of the language."""
+    """How each node type is written, by the methods of its owner; any other type isn't part of the language."""
+
+    def __init__(self, owner: Normal) -> None:
+        super().__init__()
+        self.owner = owner
 
     def __missing__(self, kind: type[ast.AST]) -> Callable[[Any], str]:
+        if kind in _METHODS:
+            found: Callable[[Any], str] = getattr(self.owner, _METHODS[kind])
+            self[kind] = found
+            return found
         raise UsageError(f"{kind.__name__} is not part of the script language.", hint="Write it as plain Python 3.11.")
 
 
@@ -58,7 +66,7 @@ class Normal:
 
     def __init__(self) -> None:
         self.effects = 0
-        self.table = _Table((kind, getattr(self, name)) for kind, name in _METHODS.items())
+        self.table = _Table(self)
 
     def text(self, node: ast.AST) -> str:
         """Return the normal text of a node."""
@@ -79,7 +87,8 @@ class Normal:
         return f"\x01{node.id}\x02"
 
     def constant(self, node: ast.Constant) -> str:
-        return constant(node.value)
+        value = node.value
+        return ascii(value) if value.__class__ is str else constant(value)
 
     def attribute(self, node: ast.Attribute) -> str:
         return f"(.{node.attr} {self.table[node.value.__class__](node.value)})"

@@ -18,7 +18,7 @@ from addendum.script.bounds import analyse as bound
 from addendum.script.edits import Text
 from addendum.script.fanouts import Branches
 from addendum.script.normal import digest, without
-from addendum.script.scope import Scope, analyse
+from addendum.script.scope import COMPREHENSIONS, Scope, analyse
 from addendum.script.sites import Block, Body, Item, Loop, Place, Walk
 
 Kind = Literal["site", "call", "loop", "fanout"]
@@ -114,6 +114,9 @@ def build(source: str, scope: Scope, bounds: Bounds) -> Program:
     )
 
 
+_ENTERED: Final = (ast.stmt, ast.Lambda, ast.comprehension)
+
+
 class _Positions:
     """Makes positions of numbered places and loops."""
 
@@ -163,8 +166,8 @@ class _Positions:
         if isinstance(node, ast.Call) and node in self._bounds.multiplicity:
             return self._bounds.multiplicity[node]
         above: ast.AST | None = node
-        while above is not None and not isinstance(above, ast.stmt | ast.Lambda | ast.comprehension):
-            if isinstance(above, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+        while above is not None and not isinstance(above, _ENTERED):
+            if isinstance(above, COMPREHENSIONS):
                 return None
             above = self._scope.parent.get(above)
         return 1 if isinstance(above, ast.stmt) else None

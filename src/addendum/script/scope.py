@@ -34,7 +34,8 @@ PURE_BUILTINS: Final = frozenset(
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 _DEFS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
-_COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_TARGETED: Final = (ast.AnnAssign, ast.NamedExpr)
 
 
 @dataclass(slots=True, eq=False)
@@ -80,6 +81,10 @@ class CtxCall:
 
 Binding = Function | Parameter | ast.expr | None
 """What a name is bound to at one place: a function, a parameter, the expression assigned, or something else."""
+
+
+_CALLEES: Final = (Function, Parameter)
+_CHOICES: Final = (ast.IfExp, ast.BoolOp)
 
 
 @dataclass(slots=True, eq=False)
@@ -148,28 +153,29 @@ class Scope:
 
         Follows names, conditional expressions and `or`/`and`. Builtins stand as their `ast.Name`.
         """
-        if isinstance(expr, ast.Lambda):
-            return [expr]
-        if isinstance(expr, ast.IfExp | ast.BoolOp):
-            arms = [expr.body, expr.orelse] if isinstance(expr, ast.IfExp) else expr.values
+        if type(expr) is ast.Name:
+            if expr.id in _seen:
+                return None
+            bound = self.bindings(expr)
+            if bound is None:
+                return [expr] if expr.id in PURE_BUILTINS else None
             found: list[Binding] = []
-            for arm in arms:
-                values = self.values(arm, _seen)
+            for binding in bound:
+                if isinstance(binding, _CALLEES):
+                    found.append(binding)
+                    continue
+                values = self.values(binding, _seen | {expr.id}) if binding is not None else None
                 if values is None:
                     return None
                 found += values
             return found
-        if not isinstance(expr, ast.Name) or expr.id in _seen:
+        if isinstance(expr, ast.Lambda):
+            return [expr]
+        if not isinstance(expr, _CHOICES):
             return None
-        bound = self.bindings(expr)
-        if bound is None:
-            return [expr] if expr.id in PURE_BUILTINS else None
         found = []
-        for binding in bound:
-            if isinstance(binding, Function | Parameter):
-                found.append(binding)
-                continue
-            values = self.values(binding, _seen | {expr.id}) if binding is not None else None
+        for arm in [expr.body, expr.orelse] if isinstance(expr, ast.IfExp) else expr.values:
+            values = self.values(arm, _seen)
             if values is None:
                 return None
             found += values
@@ -188,7 +194,7 @@ class Scope:
 
     def _callee(self, call: ast.Call) -> Function | Parameter | None:
         values = self.values(call.func) or []
-        found = [value for value in values if isinstance(value, Function | Parameter)]
+        found = [value for value in values if isinstance(value, _CALLEES)]
         for value in found:
             if isinstance(value, Parameter) or value.reaches:
                 return value
@@ -357,9 +363,9 @@ def _resolve(scope: Scope) -> None:
 
 def _assigned(name: ast.AST, above: ast.AST) -> ast.expr | None:
     """Return the expression whose value a stored name gets as a whole, None when it isn't the whole."""
-    if isinstance(above, ast.Assign) and name in above.targets:
+    if type(above) is ast.Assign and name in above.targets:
         return above.value
-    if isinstance(above, ast.AnnAssign | ast.NamedExpr) and above.target is name:
+    if isinstance(above, _TARGETED) and above.target is name:
         return above.value
     return None
 
@@ -458,7 +464,7 @@ def _defaults(arguments: ast.arguments) -> list[ast.expr]:
 def _open_comprehension(
     scope: Scope, node: ast.AST, frame: Names, depth: int, stack: _Stack, functions: list[Function]
 ) -> None:
-    assert isinstance(node, _COMPREHENSIONS)
+    assert isinstance(node, COMPREHENSIONS)
     inner = scope.inner[node] = Names("c", frame, frame.function, node)
     result = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
     stack += [(item, node, inner, depth) for item in reversed(result)]

@@ -49,12 +49,12 @@ class Source:
 # Comments and strings; an unterminated string ends at the line's end, as the tokenizer's error does.
 _NOT_CODE: Final = re.compile(
     r"""#[^\n]*"""
-    r"""|\"\"\"(?:[^\\"]|\\.|\"(?!\"\"))*(?:\"\"\")?|\'\'\'(?:[^\\']|\\.|\'(?!\'\'))*(?:\'\'\')?"""
-    r"""|"(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?""",
+    r"""|\"\"\"[^\\"]*(?:(?:\\.|\"(?!\"\"))[^\\"]*)*(?:\"\"\")?|\'\'\'[^\\']*(?:(?:\\.|\'(?!\'\'))[^\\']*)*(?:\'\'\')?"""
+    r"""|"[^"\\\n]*(?:\\.[^"\\\n]*)*"?|'[^'\\\n]*(?:\\.[^'\\\n]*)*'?""",
     re.DOTALL,
 )
 _BRACKET_OR_NOT_CODE: Final = re.compile(r"(?P<open>[(\[{])|(?P<close>[)\]}])|" + _NOT_CODE.pattern, re.DOTALL)
-_NO_BRACKET: Final = re.compile(r"[^()\[\]{}]+")
+_NO_BRACKET: Final = re.compile(r"[^()\[\]{}\"'#]+|" + _NOT_CODE.pattern, re.DOTALL)
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ufeff\u202a-\u202e\u2066-\u2069]")
 
 
@@ -137,6 +137,8 @@ def _over(text: str, limits: Limits) -> Violation | None:
     if len(lines) > limits.max_lines:
         return _refuse(f"The source has {len(lines):,} lines; the limit is {limits.max_lines:,}.", shorter)
     for number, line_text in enumerate(lines, 1):
+        if len(line_text) <= limits.max_indent and len(line_text) <= limits.max_line_bytes:
+            continue
         if len(line_text) > limits.max_line_bytes:
             return _refuse(
                 f"Line {number} has {len(line_text):,} characters; the limit is {limits.max_line_bytes:,}.",
@@ -150,7 +152,7 @@ def _over(text: str, limits: Limits) -> Violation | None:
 
 def _nesting(text: str, limits: Limits) -> Violation | None:
     """Return the violation when brackets nest deeper than the limit. Those in f-strings are the tree's business."""
-    rest = _NO_BRACKET.sub("", _NOT_CODE.sub("", text))
+    rest = _NO_BRACKET.sub("", text)
     for _ in range(limits.max_brackets // 3):  # one round takes away up to three levels
         less = rest.replace("()", "").replace("[]", "").replace("{}", "")
         if len(less) == len(rest):

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from typing import Final
 
 from addendum.script.bounds import comprehensions, expressions, fanouts, functions, methods, statements
 from addendum.script.bounds.calls import Args, bind_params, run_body
 from addendum.script.bounds.machine import Machine, Problem, TooInvolved
 from addendum.script.bounds.state import Cost, State, peak
 from addendum.script.bounds.values import INF, TOP, Count
-from addendum.script.scope import Scope
+from addendum.script.scope import COMPREHENSIONS, Scope
 
 __all__ = ["Bounds", "Problem", "analyse"]
 
@@ -113,6 +114,10 @@ def _place(problem: Problem) -> tuple[int, int]:
     return getattr(problem.node, "lineno", 0), getattr(problem.node, "col_offset", 0)
 
 
+_ENTERED: Final = frozenset({ast.For, ast.While, ast.AsyncFunctionDef})
+_CALLED: Final = frozenset({ast.Lambda, ast.FunctionDef})
+
+
 def _multiplicity(scope: Scope, machine: Machine, cost: Cost, call: ast.Call) -> int | None:
     """The product of the bounds of the comprehensions around a call, up to the loop or function it stands in.
 
@@ -122,11 +127,12 @@ def _multiplicity(scope: Scope, machine: Machine, cost: Cost, call: ast.Call) ->
     node: ast.AST = call
     while True:
         above = scope.parent.get(node)
-        if above is None or isinstance(above, ast.For | ast.While | ast.AsyncFunctionDef):
+        kind = type(above)
+        if above is None or kind in _ENTERED:
             return _whole(total)
-        if isinstance(above, ast.Lambda | ast.FunctionDef):
+        if kind in _CALLED:
             return _whole(cost[call]) if call in cost else None
-        if isinstance(above, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+        if isinstance(above, COMPREHENSIONS):
             for at, generator in enumerate(above.generators):
                 if node is generator and at == 0 and not _within(scope, call, generator.ifs):
                     break

@@ -19,7 +19,7 @@ class Aging:
         self.names = names
 
     def refs(self, refs: frozenset[int]) -> frozenset[int]:
-        return frozenset(self.names.get(ref, ref) for ref in refs) if refs else refs
+        return refs if self.names.keys().isdisjoint(refs) else frozenset([self.names.get(ref, ref) for ref in refs])
 
     def value(self, value: V) -> V:
         if not (value.refs or value.seq or value.coros or value.funcs):
@@ -62,8 +62,12 @@ class Aging:
     def object(self, obj: Obj) -> Obj:
         fields = obj.fields
         if fields is not None:
-            fields = tuple((name, self.value(value)) for name, value in fields)
-        return obj._replace(elem=self.value(obj.elem), key=self.value(obj.key), fields=fields)
+            fields = tuple([(name, self.value(value)) for name, value in fields])
+            fields = obj.fields if fields == obj.fields else fields
+        elem, key = self.value(obj.elem), self.value(obj.key)
+        if elem is obj.elem and key is obj.key and fields is obj.fields:
+            return obj
+        return obj._replace(elem=elem, key=key, fields=fields)
 
     def merged(self, state: State) -> dict[int, Obj]:
         out: dict[int, Obj] = {}
@@ -89,11 +93,12 @@ def aging(machine: Machine, start: State, cover: State, run: Round) -> Aging | N
             todo.append(ref)
 
     # What the iteration didn't change can't lead to what it made.
-    for key, value in back.vars.items():
-        if run.begin_vars.get(key) is not value and (value.refs or value.seq or value.coros or value.funcs):
+    begin_vars, begin_heap = run.begin_vars, run.begin_heap
+    for value in [value for key, value in back.vars.items() if begin_vars.get(key) is not value]:
+        if value.refs or value.seq or value.coros or value.funcs:
             visit(value, seen)
-    for ident, obj in back.heap.items():
-        if ident not in new and run.begin_heap.get(ident) is not obj:
+    for ident, obj in [item for item in back.heap.items() if begin_heap.get(item[0]) is not item[1]]:
+        if ident not in new:
             _visit_object(obj, seen)
     while todo:
         _visit_object(back.heap[todo.pop()], seen)

@@ -10,18 +10,10 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
+from addendum.script.bounds.contents import elements, mix, plain, unknown
 from addendum.script.bounds.expressions import positions
 from addendum.script.bounds.loops import reaches
-from addendum.script.bounds.machine import (
-    EXPRESSIONS,
-    MAX_DEPTH,
-    Machine,
-    TooInvolved,
-    elements,
-    mix,
-    plain,
-    unknown,
-)
+from addendum.script.bounds.machine import CALLED, EXPRESSIONS, MAX_DEPTH, Machine, TooInvolved
 from addendum.script.bounds.state import Cost, State, plus, visit
 from addendum.script.bounds.values import BOTTOM, INF, NONE, TOP, Act, Closure, Coro, Num, Obj, Seq, V, join, renumbered
 
@@ -145,18 +137,14 @@ def _joined(first: V, rest: list[V]) -> V:
 
 def call(machine: Machine, node: ast.Call, st: State, *, awaited: bool = False) -> V:
     """Any call expression."""
-    from addendum.script.bounds.fanouts import ctx_method
-    from addendum.script.bounds.functions import builtin
-    from addendum.script.bounds.methods import method
-
     func = node.func
     if isinstance(func, ast.Attribute):
         if isinstance(func.value, ast.Name) and func.value.id == "ctx":
-            return ctx_method(machine, node, st, awaited=awaited)
-        value = method(machine, node, func, st)
+            return CALLED["ctx"](machine, node, st, awaited=awaited)
+        value = CALLED["method"](machine, node, func, st)
         return await_value(machine, value, st) if awaited else value
     if isinstance(func, ast.Name) and machine.place(func) is None:
-        value = builtin(machine, node, func.id, st)
+        value = CALLED["builtin"](machine, node, func.id, st)
         return await_value(machine, value, st) if awaited else value
     target = machine.eval(func, st)
     args = arguments(machine, node, st)
@@ -212,11 +200,9 @@ def await_value(machine: Machine, value: V, st: State) -> V:
 
 def run_coro(machine: Machine, coro: Coro, st: State) -> V:
     """Run a coroutine that was made before."""
-    from addendum.script.bounds.fanouts import perform
-
     machine.ran.add(coro.node)
     if coro.closure is None:
-        return perform(machine, coro.node, coro.params, st)
+        return CALLED["perform"](machine, coro.node, coro.params, st)
     return run_body(machine, coro.closure, coro.params, st, coro.node, coro.act)
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+from typing import Final
 
+from addendum.script.bounds.contents import length, plain
 from addendum.script.bounds.guards import decide, refine
 from addendum.script.bounds.loops import iterate, reaches
-from addendum.script.bounds.machine import EXPRESSIONS, Machine, length, plain
+from addendum.script.bounds.machine import EXPRESSIONS, Machine
 from addendum.script.bounds.state import State
 from addendum.script.bounds.statements import apart, assign, shared_length, sharing, walk
 from addendum.script.bounds.values import BOTTOM, INF, NONE, Act, Count, Obj, V, join_all, times
 
+_LISTS: Final = (ast.ListComp, ast.GeneratorExp)
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
@@ -20,7 +23,7 @@ def comprehension(machine: Machine, node: Comprehension, st: State) -> V:
     act = machine.act
     names = machine.scope.inner[node]
     machine.act = machine.activation(names, act, node)
-    if len(node.generators) == 1 and not node.generators[0].ifs and isinstance(node, ast.ListComp | ast.GeneratorExp):
+    if len(node.generators) == 1 and not node.generators[0].ifs and isinstance(node, _LISTS):
         known = apart(first, st)
         if known is not None:
             return _one_by_one(machine, node, known, act, st)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from addendum.script.bounds.machine import Machine, length
+from addendum.script.bounds.contents import length
+from addendum.script.bounds.machine import Machine
 from addendum.script.bounds.rounds import Round
 from addendum.script.bounds.state import Key, State
 from addendum.script.bounds.values import INF, Count
@@ -27,7 +28,10 @@ def iterations(machine: Machine, node: ast.AST, start: State, run: Round) -> tup
 def _limits(machine: Machine, node: ast.AST, start: State, run: Round) -> Iterator[tuple[Count, Count]]:
     """Pairs of the most iterations that can start by what holds at the head, and end by what holds at the back."""
     back = run.back
-    for key, head in run.head_nums.items():
+    for key, at_head in run.head_vars.items():
+        head = at_head.num
+        if head is None or not key[0]:
+            continue
         value, first = back.vars.get(key), start.vars.get(key)
         if value is None or value.num is None or first is None or first.num is None or key in machine.volatile_vars:
             continue
@@ -80,7 +84,8 @@ def _cut(machine: Machine, test: ast.expr, start: State, run: Round) -> Count:
 
 def _offset(run: Round, key: Key, *, high: bool) -> Count:
     """How much the test itself (a walrus) has moved the counter since the iteration began."""
-    num = run.head_nums[key]
+    num = run.head_vars[key].num
+    assert num is not None
     if num.sym != (run.uid, key, 1):
         return INF if high else -INF
     return num.dlo if high else num.dhi

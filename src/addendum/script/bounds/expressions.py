@@ -6,17 +6,9 @@ import ast
 import math
 from typing import Any
 
+from addendum.script.bounds.contents import contents, elements, length, mix, plain, unknown
 from addendum.script.bounds.guards import decide, refine
-from addendum.script.bounds.machine import (
-    EXPRESSIONS,
-    Machine,
-    contents,
-    elements,
-    length,
-    mix,
-    plain,
-    unknown,
-)
+from addendum.script.bounds.machine import EXPRESSIONS, Machine
 from addendum.script.bounds.state import State
 from addendum.script.bounds.values import (
     ANY_INT,
@@ -99,7 +91,7 @@ def positions(value: V, st: State) -> list[V] | None:
 def dictionary(machine: Machine, node: ast.Dict, st: State) -> V:
     """A dict display; entries with constant keys are told apart, and `**` is merged in."""
     fields: dict[Any, V] | None = {}
-    elem = keys = BOTTOM
+    elem = keys = last = BOTTOM
     extra: Count = 0
     for key, value_node in zip(node.keys, node.values, strict=True):
         value = plain(machine.eval(value_node, st))
@@ -117,10 +109,13 @@ def dictionary(machine: Machine, node: ast.Dict, st: State) -> V:
                 elem, keys = join(elem, elements(value, st)), join(keys, TOP)
             continue
         key_value = machine.eval(key, st)
-        elem, keys = join(elem, value), join(keys, plain(key_value))
+        if value is not last:
+            elem = join(elem, value)
+            last = value
+        keys = NONE if keys is NONE and key_value.text is not None else join(keys, plain(key_value))
         extra += 1
         if fields is not None:
-            if isinstance(key, ast.Constant) and len(fields) < MAX_ITEMS:
+            if type(key) is ast.Constant and len(fields) < MAX_ITEMS:
                 fields[key.value] = value
             else:
                 fields = None
@@ -352,7 +347,9 @@ def item_at(value: V, node: ast.expr, index: V, st: State) -> V:
         if obj.fields is not None:
             if obj.kind == "list" and isinstance(key, int) and key < 0 and obj.lo == obj.hi:
                 key += int(obj.hi)
-            found = dict(obj.fields).get(key)
+            for each, entry in obj.fields:
+                if each == key:
+                    found = entry
         out = join(out, obj.elem if found is None else found)
     return out
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import ast
 
 from addendum.script.bounds.calls import Args, apply, arguments, await_value, run_coro
+from addendum.script.bounds.contents import contents, elements, length, mix, plain
 from addendum.script.bounds.expressions import positions
 from addendum.script.bounds.loops import iterate
-from addendum.script.bounds.machine import Machine, contents, elements, length, mix, plain
+from addendum.script.bounds.machine import CALLED, Machine
 from addendum.script.bounds.state import Cost, State, least, peak, plus
 from addendum.script.bounds.statements import shared_length
 from addendum.script.bounds.values import BOTTOM, INF, NONE, TOP, Coro, Count, Num, Obj, V, integer, join
@@ -353,3 +354,6 @@ def _needs(entry: V, st: State) -> list[str] | None:
     if names is None or any(name.text is None for name in names):
         return None
     return [name.text for name in names if name.text is not None]
+
+
+CALLED.update({"ctx": ctx_method, "perform": perform})

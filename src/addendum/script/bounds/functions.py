@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from addendum.script.bounds.calls import Args, apply, arguments
+from addendum.script.bounds.contents import contents, elements, length, mix, plain
 from addendum.script.bounds.expressions import FLAG, MAX_ITEMS, positions
 from addendum.script.bounds.loops import iterate, reaches
-from addendum.script.bounds.machine import Machine, contents, elements, length, mix, plain
+from addendum.script.bounds.machine import CALLED, Machine
 from addendum.script.bounds.state import State, visit
 from addendum.script.bounds.values import ANY_INT, BOTTOM, INF, NONE, TOP, Count, Num, Obj, Seq, V, integer, join
 
@@ -375,3 +376,5 @@ BUILTINS: dict[str, Builtin] = {
     "bool": flag,
     "divmod": divmod_,
 }
+
+CALLED.update({"builtin": builtin})

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 from typing import Final
 
-from addendum.script.bounds.machine import Machine, length
+from addendum.script.bounds.contents import length
+from addendum.script.bounds.machine import Machine
 from addendum.script.bounds.state import State
 from addendum.script.bounds.values import INF, TOP, Num, Obj, V
 

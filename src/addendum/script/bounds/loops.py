@@ -24,6 +24,7 @@ from addendum.script.bounds.widening import surrender, widen
 __all__ = ["Step", "iterate", "reaches"]
 
 MAX_ROUNDS: Final = 6
+_STATEMENTS: Final = frozenset({ast.For, ast.While})
 
 
 def iterate(
@@ -40,7 +41,7 @@ def iterate(
     mark = (len(machine.returns), len(machine.ends))
     searching = known == INF
     rounds = 0
-    assuming = isinstance(node, ast.For | ast.While)
+    assuming = type(node) in _STATEMENTS
     bases: dict[int, Obj] = {}
     while True:
         rounds += 1
@@ -78,7 +79,7 @@ def iterate(
             continue
         if rounds > MAX_ROUNDS:
             bound = completed = INF
-            wider = surrender(wider, start)
+            wider = surrender(wider.copy(), start)
             if rounds > MAX_ROUNDS + 4:
                 raise TooInvolved(node)
         cover = wider
@@ -112,8 +113,7 @@ def _finish(
         machine.handlers[-1].absorb(run.thrown)
     cost = plus(plus(pre, each, completed), own_shared if not run.back.dead else {})
     shared = _outer_shared(start, run, run.back.shared if not run.back.dead else {}, before)
-    out = cover.copy()
-    start.become(out)
+    start.become(cover)
     start.cost = cost
     start.shared = shared
     return [state for state in run.breaks if not state.dead]

@@ -12,11 +12,10 @@ import ast
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from addendum.script.bounds.state import State, visit
+from addendum.script.bounds.contents import SWEPT_FROM, mix, plain, sweep
+from addendum.script.bounds.state import State
 from addendum.script.bounds.values import (
     ANY_INT,
-    BOTTOM,
-    INF,
     NONE,
     TOP,
     Act,
@@ -26,17 +25,16 @@ from addendum.script.bounds.values import (
     Obj,
     V,
     integer,
-    interval,
     join,
-    join_all,
     literal,
-    renumbered,
+    reference,
 )
-from addendum.script.scope import SHOWN, Function, Names, Scope
+from addendum.script.scope import PURE_BUILTINS, SHOWN, Function, Names, Scope
 
 MAX_DEPTH: Final = 26
 """How many calls may be inlined into each other."""
 
+_CARRIERS: Final = (ast.stmt, ast.Lambda)
 MUTATORS: Final = frozenset(
     {"append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "popitem", "add", "discard"}
     | {"sort", "reverse"}
@@ -162,9 +160,9 @@ class Machine:
 
     def new(self, st: State, obj: Obj) -> V:
         """Put an object on the heap and return a reference to it."""
-        ident = self.fresh()
+        self._next = ident = self._next + 1
         st.heap[ident] = obj
-        return V(refs=frozenset((ident,)))
+        return reference(ident)
 
     def place(self, name: ast.Name) -> tuple[int, str] | None:
         """The key of the variable that a name means in the current activation; None for a builtin."""
@@ -234,20 +232,21 @@ class Machine:
             at: ast.AST | None = node
             while at is not None and at not in busy:
                 busy.add(at)
-                if isinstance(at, ast.stmt | ast.Lambda):
+                if isinstance(at, _CARRIERS):
                     break
                 at = parent.get(at)
         return busy
 
     def _has_effect(self, call: ast.AST) -> bool:
-        assert isinstance(call, ast.Call)
-        func = call.func
-        if isinstance(func, ast.Attribute):
-            if isinstance(func.value, ast.Name) and func.value.id == "ctx":
+        func = call.func  # type: ignore[attr-defined]
+        if type(func) is ast.Attribute:
+            if type(func.value) is ast.Name and func.value.id == "ctx":
                 return func.attr not in SHOWN
             return func.attr in MUTATORS
         if not isinstance(func, ast.Name):
             return True
+        if self.homes[func] is None and func.id in PURE_BUILTINS and func.id not in CALLING:
+            return False
         values = self.scope.values(func)
         if values is None:
             return True
@@ -259,6 +258,7 @@ class Machine:
                 return True
         if func.id not in CALLING:
             return False
+        assert isinstance(call, ast.Call)
         given = [*call.args[: func.id in ("map", "filter")], *[k.value for k in call.keywords if k.arg == "key"]]
         return not all(self._is_plain(part) for part in given)
 
@@ -467,6 +467,10 @@ EXPRESSIONS: Final = _Expressions()
 """Filled once, at import, by the modules of this package; names and constants have no need of it."""
 
 
+CALLED: Final[dict[str, Callable[..., V]]] = {}
+"""How each kind of call is run: `ctx`, `perform`, `builtin`, `method`. Filled like the two above."""
+
+
 def constant(value: object) -> V:
     """What a constant is."""
     if isinstance(value, str):
@@ -485,114 +489,6 @@ def _within(frame: Names | None, outer: Names) -> bool:
     return False
 
 
-SWEPT_FROM: Final = 120
-"""How many objects may be on the heap before it is swept."""
-
-
-def sweep(st: State) -> None:
-    """Forget the objects that no variable leads to. Only between two statements of the entry function."""
-    live: set[int] = set()
-    todo: list[int] = []
-
-    def seen(ref: int) -> None:
-        if ref not in live:
-            live.add(ref)
-            todo.append(ref)
-
-    for value in st.vars.values():
-        if value.refs or value.seq or value.coros or value.funcs:
-            visit(value, seen)
-    while todo:
-        obj = st.heap[todo.pop()]
-        visit(obj.elem, seen)
-        visit(obj.key, seen)
-        for _, value in obj.fields or ():
-            visit(value, seen)
-    if len(live) < len(st.heap):
-        st.heap = {ref: obj for ref, obj in st.heap.items() if ref in live}
-
-
-def elements(value: V, st: State) -> V:
-    """What iterating over a value yields."""
-    out = unknown(value, st) if value.top else BOTTOM
-    if value.seq is not None:
-        out = join(out, value.seq.elem)
-    for ref in value.refs:
-        obj = st.heap[ref]
-        out = join(out, obj.key if obj.kind == "dict" else join(obj.elem, obj.key))
-    return out
-
-
-def contents(value: V, st: State) -> V:
-    """What subscripting a value with an unknown index yields."""
-    out = unknown(value, st) if value.top else BOTTOM
-    if value.seq is not None:
-        out = join(out, value.seq.elem)
-    for ref in value.refs:
-        out = join(out, st.heap[ref].elem)
-    return out
-
-
-SPILLED: Final = (-4, "spilled")
-"""Where the functions and coroutines are that were put into unknown data: a variable no script can name."""
-
-
-def unknown(value: V, st: State) -> V:
-    """What may come out of a value that is unknown: data, and whatever it is known to hold."""
-    spilled = st.vars.get(SPILLED)
-    if spilled is not None:
-        return join(spilled, V(True, None, None, value.refs, value.funcs, value.coros))
-    if value.refs or value.funcs or value.coros:
-        return V(True, None, None, value.refs, value.funcs, value.coros)
-    return TOP
-
-
-def mix(values: Iterable[V], st: State) -> V:
-    """Something unknown made of these values: JSON data, or any function or coroutine in them."""
-    seen: set[int] = set()
-    out = TOP
-    todo = list(values)
-    while todo:
-        value = todo.pop()
-        if value.funcs or value.coros or value.refs:
-            out = join(out, V(refs=value.refs, funcs=value.funcs, coros=value.coros))
-        if value.seq is not None:
-            todo += [value.seq.elem, *(value.seq.items or ())]
-        for ref in value.refs - seen:
-            seen.add(ref)
-            todo += [st.heap[ref].elem, st.heap[ref].key]
-    return out
-
-
-def length(value: V, st: State) -> tuple[Count, Count]:
-    """How many elements a value has: at least, at most."""
-    lo: Count = INF
-    hi: Count = 0
-    if value.top:
-        lo, hi = 0, INF
-    if value.seq is not None:
-        lo, hi = min(lo, value.seq.lo), max(hi, value.seq.hi)
-    for ref in value.refs:
-        obj = st.heap[ref]
-        lo, hi = min(lo, obj.lo), max(hi, obj.hi)
-    if value.text is not None:
-        lo, hi = min(lo, len(value.text)), max(hi, len(value.text))
-    return (0 if lo == INF else max(0, lo)), max(0, hi)
-
-
-def plain(value: V) -> V:
-    """The value without the symbols of the current iteration, for storing it beyond the iteration."""
-    num, seq = value.num, value.seq
-    if num is None and seq is None:
-        return value
-    if num is not None and num.sym is not None:
-        value = renumbered(value, interval(num.lo, num.hi))
-    if seq is not None and (seq.items or seq.share or seq.elem.num or seq.elem.seq):
-        items = None if seq.items is None else tuple(plain(item) for item in seq.items)
-        value = value._replace(seq=seq._replace(elem=plain(seq.elem), items=items, share=None))
-    return value
-
-
 def unknown_statement(machine: Machine, node: ast.stmt, st: State) -> None:
     """A statement that the language doesn't have: its expressions and blocks are run once, for their calls."""
     for child in ast.iter_child_nodes(node):
@@ -608,16 +504,3 @@ def unknown_expression(machine: Machine, node: ast.expr, st: State) -> V:
     """An expression without a rule of its own: anything made of its parts."""
     parts = [machine.eval(child, st) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
     return mix(parts, st) if parts else TOP
-
-
-def merged(states: list[State], values: list[V] | None = None) -> tuple[State | None, V]:
-    """Join states (and values); None when there is none that lives."""
-    out: State | None = None
-    for state in states:
-        if state.dead:
-            continue
-        if out is None:
-            out = state
-        else:
-            out.absorb(state)
-    return out, join_all(values or ())

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Callable
 
 from addendum.script.bounds.calls import Args, arguments
+from addendum.script.bounds.contents import SPILLED, contents, elements, length, mix, plain, unknown
 from addendum.script.bounds.expressions import item_at
-from addendum.script.bounds.machine import SPILLED, Machine, contents, elements, length, mix, plain, unknown
+from addendum.script.bounds.machine import CALLED, Machine
 from addendum.script.bounds.state import State
 from addendum.script.bounds.values import ANY_FAMILY, ANY_INT, BOTTOM, INF, NONE, TOP, Count, Obj, Seq, V, join
 
@@ -386,3 +387,5 @@ METHODS: dict[str, Method] = {
     "difference": same_set,
     "symmetric_difference": same_set,
 }
+
+CALLED.update({"method": method})

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from addendum.script.bounds.machine import Exits, Machine
 from addendum.script.bounds.state import Cost, Key, State
-from addendum.script.bounds.values import Coro, Num, Obj, V, interval, renumbered
+from addendum.script.bounds.values import Coro, Obj, V, interval, renumbered
 
 Step = Callable[[State, int], frozenset[int]]
 """Begins an iteration, and says which lists are walked lazily."""
@@ -22,7 +22,7 @@ class Round:
     begin_heap: dict[int, Obj]
     walked: frozenset[int]
     missing: set[Key]
-    head_nums: dict[Key, Num]
+    head_vars: dict[Key, V]
     head_heap: dict[int, Obj]
     back: State
     breaks: list[State]
@@ -58,8 +58,7 @@ def run_once(
     if assuming:
         machine.starts[uid] = start
     walked = enter(state, uid)
-    head_nums = {key: value.num for key, value in state.vars.items() if value.num is not None and key[0]}
-    head_heap = state.heap.copy()
+    head_vars, head_heap = state.vars.copy(), state.heap.copy()
     if not state.dead:
         body(state)
     if thrown is not None:
@@ -70,7 +69,7 @@ def run_once(
     for other in exits.continues:
         state.absorb(other)
     missing, machine.missing = machine.missing, outer_missing | machine.missing
-    return Round(uid, begin_vars, begin_heap, walked, missing, head_nums, head_heap, state, exits.breaks, thrown)
+    return Round(uid, begin_vars, begin_heap, walked, missing, head_vars, head_heap, state, exits.breaks, thrown)
 
 
 def assumed_rightly(machine: Machine, run: Round) -> bool:

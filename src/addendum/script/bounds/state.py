@@ -49,21 +49,13 @@ class State:
             self.become(fresh)
             return
         mine = self.vars
-        if mine is not other.vars:
-            for key, value in other.vars.items():
-                old = mine.get(key)
-                if old is None:
-                    mine[key] = value
-                elif old is not value:
-                    mine[key] = join(old, value)
+        for key, value in [item for item in other.vars.items() if mine.get(item[0]) is not item[1]]:
+            old = mine.get(key)
+            mine[key] = value if old is None else join(old, value)
         heap = self.heap
-        if heap is not other.heap:
-            for ident, obj in other.heap.items():
-                known = heap.get(ident)
-                if known is None:
-                    heap[ident] = obj
-                elif known is not obj:
-                    heap[ident] = join_obj(known, obj)
+        for ident, obj in [item for item in other.heap.items() if heap.get(item[0]) is not item[1]]:
+            known = heap.get(ident)
+            heap[ident] = obj if known is None else join_obj(known, obj)
         if self.cost is not other.cost:
             self.cost = peak(self.cost, other.cost)
         if self.shared is not other.shared:

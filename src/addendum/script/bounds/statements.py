@@ -6,22 +6,14 @@ import ast
 from collections.abc import Callable
 
 from addendum.script.bounds.calls import define
+from addendum.script.bounds.contents import contents, elements, length, mix, plain
 from addendum.script.bounds.expressions import combine, concatenated, item_at, positions
 from addendum.script.bounds.guards import decide, refine
 from addendum.script.bounds.loops import Step, iterate, reaches
-from addendum.script.bounds.machine import (
-    STATEMENTS,
-    Exits,
-    Machine,
-    contents,
-    elements,
-    length,
-    mix,
-    plain,
-)
+from addendum.script.bounds.machine import STATEMENTS, Exits, Machine
 from addendum.script.bounds.methods import grow, grow_foreign, keep, spread
 from addendum.script.bounds.state import Cost, State, plus
-from addendum.script.bounds.values import BOTTOM, INF, NONE, TOP, Count, Num, Obj, Seq, V, join, renumbered
+from addendum.script.bounds.values import BOTTOM, INF, NONE, TOP, Count, Num, Obj, Seq, V, interval, join, renumbered
 
 
 def expression(machine: Machine, node: ast.Expr, st: State) -> None:
@@ -342,7 +334,7 @@ def walk(machine: Machine, target: ast.expr, iterable: V, st: State) -> tuple[St
             machine.index_lows[uid] = low
             elem = _indexed(elem, uid)
         elif elem.num is not None:
-            elem = elem._replace(num=elem.num._replace(sym=(uid, (0, "item"), 1), dlo=0, dhi=0))
+            elem = renumbered(elem, interval(elem.num.lo, elem.num.hi, (uid, (0, "item"), 1)))
         assign(machine, target, elem, state)
         return live
 

@@ -157,6 +157,11 @@ def integer(lo: Count, hi: Count | None = None) -> V:
     return _new(V, (False, num, None, _NOTHING, _NOTHING, _NOTHING, None, False))
 
 
+def reference(ident: int) -> V:
+    """One object on the heap."""
+    return _new(V, (False, None, None, frozenset((ident,)), _NOTHING, _NOTHING, None, False))
+
+
 def literal(text: str) -> V:
     """A text that is known."""
     return _new(V, (False, None, None, _NOTHING, _NOTHING, _NOTHING, text, False))
@@ -213,6 +218,8 @@ def join(a: V, b: V) -> V:
     if coros2:
         coros = coros | coros2 if coros else coros2
     if text != text2:
+        if num is None and seq is None and not (top or top2 or refs or funcs or coros):
+            return NONE
         text, misc = None, True
     return _new(V, (top or top2, num, seq, refs, funcs, coros, text, misc or misc2))
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from addendum.script.bounds.aging import aging as age
-from addendum.script.bounds.machine import Machine, mix
+from addendum.script.bounds.contents import mix
+from addendum.script.bounds.machine import Machine
 from addendum.script.bounds.rounds import Round
 from addendum.script.bounds.state import Key, State
 from addendum.script.bounds.values import (
@@ -30,18 +31,18 @@ def widen(
     if back.dead:
         return cover, True
     same = True
-    out = cover.copy()
+    out: State | None = None  # made when something is wider
     aging = age(machine, start, cover, run)
     if aging:
         back.cost = aging.cost(back.cost)
         back.shared = {loop: aging.cost(cost) for loop, cost in back.shared.items()}
-    for key, value in back.vars.items():
-        if run.begin_vars.get(key) is value:
-            continue
+    begin_vars, begin_heap = run.begin_vars, run.begin_heap
+    for key, value in [item for item in back.vars.items() if begin_vars.get(item[0]) is not item[1]]:
         old = cover.vars.get(key)
         if aging:
             value = aging.value(value)
         if old is None:
+            out = out or cover.copy()
             out.vars[key] = _flat(value)
             same = same and key not in run.missing
             continue
@@ -49,10 +50,11 @@ def widen(
             continue
         new = _wider_value(machine, start.vars.get(key, old), old, value, (run.uid, key, 1), bound, rounds)
         if new != old:
+            out = out or cover.copy()
             out.vars[key] = new
             same = False
-    for ident, obj in back.heap.items():
-        if run.begin_heap.get(ident) is obj or (aging and ident in aging.names):
+    for ident, obj in [item for item in back.heap.items() if begin_heap.get(item[0]) is not item[1]]:
+        if aging and ident in aging.names:
             continue
         before = cover.heap.get(ident)
         if before is None:
@@ -61,9 +63,11 @@ def widen(
             obj = aging.object(obj)
         wider = _wider_object(start.heap.get(ident) or bases.get(ident, before), before, obj, bound, rounds)
         if wider != before:
+            out = out or cover.copy()
             out.heap[ident] = wider
             same = False
     if aging:
+        out = out or cover.copy()
         for ident, obj in aging.merged(back).items():
             known = out.heap.get(ident)
             if ident not in start.heap:
@@ -71,7 +75,7 @@ def widen(
             out.heap[ident] = obj if known is None else join_obj(known, obj)
             if known is None or out.heap[ident] != known:
                 same = same and known is not None and not _matters(known, out.heap[ident])
-    return out, same
+    return out or cover, same
 
 
 def _matters(old: Obj, new: Obj) -> bool:

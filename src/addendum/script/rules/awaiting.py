@@ -15,6 +15,7 @@ from addendum.script.rules.subject import Subject
 from addendum.script.scope import COUNTED, Function, Names
 
 KEEPERS = frozenset({"append", "extend", "insert", "add", "setdefault", "update"})
+_TAKERS = (ast.Await, ast.List, ast.Tuple, ast.ListComp, ast.GeneratorExp, ast.DictComp)
 AWAIT = "Write `await` in front of it."
 ALONE = "{} is one coroutine, not a list of them."
 LIST = "Put it into a list: `[...]`."
@@ -94,7 +95,7 @@ class _Finder:
     def _wrong(self, node: ast.expr) -> str | None:
         """What is wrong with where a coroutine goes, None if nothing is."""
         parent = self.scope.parent[node]
-        if isinstance(parent, ast.Await | ast.List | ast.Tuple | ast.ListComp | ast.GeneratorExp | ast.DictComp):
+        if isinstance(parent, _TAKERS):
             return None
         if isinstance(parent, ast.IfExp | ast.BoolOp | ast.Starred | ast.NamedExpr):
             if isinstance(parent, ast.IfExp) and node is parent.test:

@@ -1,0 +1,116 @@
+"""What is in a value: its elements, its length, all that it may hold; and which objects nothing leads to any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from addendum.script.bounds.state import State, visit
+from addendum.script.bounds.values import BOTTOM, INF, TOP, Count, V, interval, join, renumbered
+
+SPILLED: Final = (-4, "spilled")
+"""Where the functions and coroutines are that were put into unknown data: a variable no script can name."""
+
+
+def elements(value: V, st: State) -> V:
+    """What iterating over a value yields."""
+    out = unknown(value, st) if value.top else BOTTOM
+    if value.seq is not None:
+        out = join(out, value.seq.elem)
+    for ref in value.refs:
+        obj = st.heap[ref]
+        out = join(out, obj.key if obj.kind == "dict" else join(obj.elem, obj.key))
+    return out
+
+
+def contents(value: V, st: State) -> V:
+    """What subscripting a value with an unknown index yields."""
+    out = unknown(value, st) if value.top else BOTTOM
+    if value.seq is not None:
+        out = join(out, value.seq.elem)
+    for ref in value.refs:
+        out = join(out, st.heap[ref].elem)
+    return out
+
+
+def unknown(value: V, st: State) -> V:
+    """What may come out of a value that is unknown: data, and whatever it is known to hold."""
+    spilled = st.vars.get(SPILLED)
+    if spilled is not None:
+        return join(spilled, V(True, None, None, value.refs, value.funcs, value.coros))
+    if value.refs or value.funcs or value.coros:
+        return V(True, None, None, value.refs, value.funcs, value.coros)
+    return TOP
+
+
+def mix(values: Iterable[V], st: State) -> V:
+    """Something unknown made of these values: JSON data, or any function or coroutine in them."""
+    seen: set[int] = set()
+    out = TOP
+    todo = list(values)
+    while todo:
+        value = todo.pop()
+        if value.funcs or value.coros or value.refs:
+            out = join(out, V(refs=value.refs, funcs=value.funcs, coros=value.coros))
+        if value.seq is not None:
+            todo += [value.seq.elem, *(value.seq.items or ())]
+        for ref in value.refs - seen:
+            seen.add(ref)
+            todo += [st.heap[ref].elem, st.heap[ref].key]
+    return out
+
+
+def length(value: V, st: State) -> tuple[Count, Count]:
+    """How many elements a value has: at least, at most."""
+    lo: Count = INF
+    hi: Count = 0
+    if value.top:
+        lo, hi = 0, INF
+    if value.seq is not None:
+        lo, hi = min(lo, value.seq.lo), max(hi, value.seq.hi)
+    for ref in value.refs:
+        obj = st.heap[ref]
+        lo, hi = min(lo, obj.lo), max(hi, obj.hi)
+    if value.text is not None:
+        lo, hi = min(lo, len(value.text)), max(hi, len(value.text))
+    return (0 if lo == INF else max(0, lo)), max(0, hi)
+
+
+def plain(value: V) -> V:
+    """The value without the symbols of the current iteration, for storing it beyond the iteration."""
+    num, seq = value.num, value.seq
+    if num is None and seq is None:
+        return value
+    if num is not None and num.sym is not None:
+        value = renumbered(value, interval(num.lo, num.hi))
+    if seq is not None and (seq.items or seq.share or seq.elem.num or seq.elem.seq):
+        items = None if seq.items is None else tuple(plain(item) for item in seq.items)
+        value = value._replace(seq=seq._replace(elem=plain(seq.elem), items=items, share=None))
+    return value
+
+
+SWEPT_FROM: Final = 120
+"""How many objects may be on the heap before it is swept."""
+
+
+def sweep(st: State) -> None:
+    """Forget the objects that no variable leads to. Only between two statements of the entry function."""
+    live: set[int] = set()
+    todo: list[int] = []
+
+    def seen(ref: int) -> None:
+        if ref not in live:
+            live.add(ref)
+            todo.append(ref)
+
+    for value in st.vars.values():
+        if value.refs or value.seq or value.coros or value.funcs:
+            visit(value, seen)
+    while todo:
+        obj = st.heap[todo.pop()]
+        visit(obj.elem, seen)
+        visit(obj.key, seen)
+        for _, value in obj.fields or ():
+            visit(value, seen)
+    if len(live) < len(st.heap):
+        st.heap = {ref: obj for ref, obj in st.heap.items() if ref in live}
