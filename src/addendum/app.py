@@ -329,8 +329,7 @@ class App(Writing):
         """Start a run, and drive it to its end, a stop, or a wait.
 
         `source` is a script's text or a `Path`; `run` names the run, else it gets a name; `request` says what it is
-        for, for whoever repairs it. A script that isn't admitted,
-        and one that fails, is a result with its reason. Setting `stop` from elsewhere asks for a clean end. The grant
+        for, for whoever repairs it. A script that isn't admitted, and one that fails, is a result with its reason. Setting `stop` from elsewhere asks for a clean end. The grant
         of a run with a `parent` comes out of that run's, and what it doesn't use goes back at its end. Raises
         `UsageError`, `ConfigError`, `NotJson`, and `Rejected` for a grant that asks for more than there is."""
         text = given.text(source)

@@ -20,10 +20,8 @@ def guide(
 
     settings = opening.settings(provider=provider, grant=grant)
     catalog = wiring.known(settings)
-    names = inputs.grant(settings.grant, catalog).capabilities if settings.grant else catalog
-    text = compose(catalog[name] for name in names if name in catalog)
-    output = Output(json)
-    output.value({"guide": text, "capabilities": [name for name in names if name in catalog]}) if json else output.raw(
-        text
-    )
+    granted = inputs.grant(settings.grant, catalog).capabilities if settings.grant else catalog
+    names = [name for name in catalog if name in granted]
+    text, output = compose(catalog[name] for name in names), Output(json)
+    output.value({"guide": text, "capabilities": names}) if json else output.raw(text)
     return 0

@@ -63,9 +63,9 @@ def gather(context: Context, journal: Journal, policy: Policy, allowances: Allow
 
 
 def offers(context: Context, history: History) -> tuple[Offer, ...]:
-    """Return what the run's grant has of the catalog."""
+    """Return what the run's grant has of the catalog, in the catalog's order."""
     granted = grant_of(history.grant or {}).capabilities
-    return tuple(guide.offer(context.catalog[name]) for name in granted if name in context.catalog)
+    return tuple(guide.offer(context.catalog[name]) for name in context.catalog if name in granted)
 
 
 def limits(context: Context, journal: Journal) -> Iterator[Mapping[str, Json]]:

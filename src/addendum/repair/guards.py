@@ -105,6 +105,7 @@ def _planned(
     if drawn.plan is None:
         return Judgement(found=tuple(_envelope(drawn.admission)), admission=drawn.admission)
     found = list(_plan(journal, drawn.plan, options))
+    found = [each for each in found if each.guard == "gate"] or found
     return Judgement(
         found=tuple(found[: findings.SHOWN]), drawn=drawn, allowances=allowances, admission=drawn.admission
     )
