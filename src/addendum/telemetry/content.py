@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from addendum.canon import Json
 from addendum.errors import AddendumError
 from addendum.ports import Store
 from addendum.records import entries
+from addendum.records.stored import Stored
 
 LONGEST: Final = 8192
-"""Characters of a payload or result that a span carries."""
+"""Characters of a payload, a result or a message that a span carries."""
 
 
 class Content:
@@ -29,42 +29,63 @@ class Content:
 
     def of(self, run: str, seq: int, key: str) -> str:
         """Return what stands under a key (`payload`, `result`) of an entry as JSON text; "" if it can't be had."""
-        if self._store is None:
-            self._store = self._open()
-        try:
-            for stored in self._store.entries(run, after=seq - 1, upto=seq):
-                found = stored.body.get(key)
-                return "" if found is None else _text(self._value(entries.ref(found)))
-        except (AddendumError, KeyError, TypeError):
-            return ""
-        return ""
+        found = self._value(self._entry(run, seq), key)
+        return "" if found is None else _cut(json.dumps(found, ensure_ascii=False))
 
     def attempt(self, run: str, seq: int) -> int:
         """Return the seq of the attempt that a record is the outcome of; 0 if it has none, or it can't be had."""
-        if self._store is None:
-            self._store = self._open()
-        try:
-            for stored in self._store.entries(run, after=seq - 1, upto=seq):
-                return int(stored.body.get("attempt", 0))
-        except (AddendumError, TypeError, ValueError):
-            return 0
-        return 0
+        found = self._entry(run, seq)
+        return 0 if found is None else int(found.body.get("attempt", 0))
+
+    def prompt(self, run: str, draft: int) -> str:
+        """Return the messages of a draft as the GenAI conventions write them; "" if they can't be had."""
+        found = self._value(self._entry(run, draft), "payload")
+        messages = found.get("messages", ()) if isinstance(found, dict) else ()
+        return _messages([(str(each["role"]), str(each["text"])) for each in messages])
+
+    def answer(self, run: str, draft: int) -> str:
+        """Return what a model answered to a draft, in the same form; "" if it can't be had."""
+        with contextlib.suppress(AddendumError):
+            for stored in self._opened().entries(run, after=draft):
+                if stored.kind == "drafted" and stored.body.get("attempt") == draft:
+                    found = self._value(stored, "result")
+                    return "" if found is None else _messages([("assistant", json.dumps(found, ensure_ascii=False))])
+        return ""
 
     def close(self) -> None:
         """Close the store."""
         if self._store is not None:
             self._store.close()
 
-    def _value(self, ref: entries.Ref) -> Json:
-        if ref.blob is None or self._store is None:
+    def _opened(self) -> Store:
+        if self._store is None:
+            self._store = self._open()
+        return self._store
+
+    def _entry(self, run: str, seq: int) -> Stored | None:
+        with contextlib.suppress(AddendumError):
+            return next(iter(self._opened().entries(run, after=seq - 1, upto=seq)), None)
+        return None
+
+    def _value(self, stored: Stored | None, key: str) -> Any:
+        body = None if stored is None else stored.body.get(key)
+        if body is None:
+            return None
+        ref = entries.ref(body)
+        if ref.blob is None:
             return ref.value
-        found: Json = json.loads(self._store.blob(ref.blob))
-        return found
+        with contextlib.suppress(AddendumError):
+            return json.loads(self._opened().blob(ref.blob))
+        return None
 
 
-def _text(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
+def _cut(text: str) -> str:
     return text if len(text) <= LONGEST else text[:LONGEST] + "…"
+
+
+def _messages(messages: list[tuple[str, str]]) -> str:
+    found = [{"role": role, "parts": [{"type": "text", "content": _cut(text)}]} for role, text in messages]
+    return json.dumps(found, ensure_ascii=False) if found else ""
 
 
 @dataclass(slots=True)

@@ -269,7 +269,7 @@ class Spans:
             n.RESERVED: event["price"],
         }
         span = self._root(f"{n.CHAT} {model or provider}", noted, found, SpanKind.CLIENT)
-        if self._content is not None and (prompt := self._content.of(run, int(event.get("seq", 0)), "payload")):
+        if self._content is not None and (prompt := self._content.prompt(run, int(event.get("seq", 0)))):
             span.set_attribute(n.INPUT, prompt)
         self._chats[run] = _Open(span)
 
@@ -283,7 +283,7 @@ class Spans:
         open_.span.set_attributes(found)
         if event.get("answered"):
             open_.span.set_attribute(n.RESPONSE_MODEL, str(event["answered"]))
-        if self._content is not None and (answer := self._content.of(run, int(event.get("seq", 0)), "result")):
+        if self._content is not None and (answer := self._content.answer(run, int(event.get("seq", 0)))):
             open_.span.set_attribute(n.OUTPUT, answer)
         _end(open_.span, noted.at, verdict if verdict in ("failed", "unknown", "lost") else None)
 

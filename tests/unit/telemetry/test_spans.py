@@ -319,7 +319,7 @@ def test_a_model_that_is_asked_for_a_script_is_a_chat(seen: Seen) -> None:
     assert (second.attributes or {})["error.type"] == "failed"
 
 
-def test_work_is_correlated_by_ids(seen: Seen) -> None:
+def test_a32_work_is_correlated_by_ids(seen: Seen) -> None:
     """An attempt at a slice, its checks, and the verdict on it (A32)."""
     spans = Spans(seen.tracer)
     ids = {"contract": "c1", "slice": "A"}

@@ -102,6 +102,25 @@ def test_a_command_makes_spans_without_content(folder: Path, exported: Any, monk
     assert CANARY in everything(exported)
 
 
+def test_a_model_that_writes_a_script_is_seen(folder: Path, exported: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a chat of the run that the script is for; what was asked and answered only when it is asked for."""
+    answer = {"script": SCRIPT, "moves": [], "drops": [], "reason": CANARY, "cost_usd": "0.02", "tokens": 500}
+    (folder / "answers.json").write_text(json.dumps([answer]), "utf-8")
+    command = ["author", f"An image of a {CANARY}", "--model", "scripted:answers.json", "--json"]
+    assert main([*command, "--id", "r1"]) == 0
+    chat = next(span for span in exported.get_finished_spans() if span.name == "chat answers.json")
+    found = dict(chat.attributes)
+    assert found["addendum.run"] == "r1"
+    assert (found["addendum.purpose"], found["addendum.verdict"]) == ("author", "accepted")
+    assert (found["addendum.cost_nano_usd"], found["addendum.tokens"]) == (20_000_000, 500)
+    assert CANARY not in everything(exported)
+    monkeypatch.setenv("ADDENDUM_TELEMETRY", "content")
+    assert main([*command, "--id", "r2"]) == 0
+    asked = [span for span in exported.get_finished_spans() if span.name == "chat answers.json"][1]
+    assert CANARY in str(asked.attributes["gen_ai.input.messages"])
+    assert CANARY in str(asked.attributes["gen_ai.output.messages"])
+
+
 def test_off_is_off(folder: Path, exported: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the process has set up."""
     monkeypatch.setenv("ADDENDUM_TELEMETRY", "off")
