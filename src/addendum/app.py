@@ -111,51 +111,6 @@ def reply(value: object, *, cost_usd: object = None, tokens: int = 0) -> Reply:
     return Reply(value, Usage(None if cost_usd is None else nano(cost_usd), tokens))
 
 
-class _Parts:
-    """The store, the sandbox and what watches runs, opened when they are first needed. What was passed as an object
-    stays its owner's."""
-
-    def __init__(
-        self,
-        store: str | Store,
-        sandbox: str | Sandbox,
-        watch: Callable[[bool], Watchers],
-        close: Callable[[], None],
-    ) -> None:
-        self._lock = threading.Lock()
-        self._names = (store, sandbox)
-        self._opened: tuple[Store, Sandbox, Watchers] | None = None
-        self._watch = watch
-        self._close = close
-        self._closed = False
-
-    def opened(self) -> tuple[Store, Sandbox, Watchers]:
-        """Return all three. Raises `UsageError` once it was closed, and `ConfigError`."""
-        with self._lock:
-            if self._closed:
-                raise UsageError("This App is closed.", hint="Make another one.")
-            if self._opened is None:
-                store, sandbox = self._names
-                watchers = self._watch(isinstance(store, str))
-                self._opened = (
-                    wiring.open_store(store) if isinstance(store, str) else store,
-                    wiring.open_sandbox(sandbox) if isinstance(sandbox, str) else sandbox,
-                    watchers,
-                )
-            return self._opened
-
-    def close(self) -> None:
-        """Close what was opened by name."""
-        with self._lock:
-            opened, self._opened, self._closed = self._opened, None, True
-        if opened is not None:
-            opened[2].close()
-            for part, name in ((opened[1], self._names[1]), (opened[0], self._names[0])):
-                if isinstance(name, str):
-                    part.close()
-        self._close()
-
-
 def _watchers(settings: Settings, app: weakref.ref[App], provider: Provider | None, own_store: bool) -> Watchers:
     """Open what watches an App's runs; it doesn't keep the App from being collected."""
 
@@ -226,7 +181,7 @@ class App(Writing):
         self._clock = clock or SystemClock()
         self._limits = limits or self._settings.limits()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._parts = _Parts(
+        self._parts = wiring.Parts(
             self._settings.store if where is not None or store is None else cast("Store", store),
             self._settings.sandbox if sandbox is None or isinstance(sandbox, str) else sandbox,
             functools.partial(_watchers, self._settings, weakref.ref(self), opened),
@@ -329,9 +284,10 @@ class App(Writing):
         """Start a run, and drive it to its end, a stop, or a wait.
 
         `source` is a script's text or a `Path`; `run` names the run, else it gets a name; `request` says what it is
-        for, for whoever repairs it. A script that isn't admitted, and one that fails, is a result with its reason. Setting `stop` from elsewhere asks for a clean end. The grant
-        of a run with a `parent` comes out of that run's, and what it doesn't use goes back at its end. Raises
-        `UsageError`, `ConfigError`, `NotJson`, and `Rejected` for a grant that asks for more than there is."""
+        for, for whoever repairs it. A script that isn't admitted, and one that fails, is a result with its reason.
+        Setting `stop` from elsewhere asks for a clean end. The grant of a run with a `parent` comes out of that
+        run's, and what it doesn't use goes back at its end. Raises `UsageError`, `ConfigError`, `NotJson`, and
+        `Rejected` for a grant that asks for more than there is."""
         text = given.text(source)
         chosen = None if grant is None else given.grant(grant, self.catalog)
         how: dict[str, Any] = {"policy": policy, "name": name, "run": run, "request": request, "parent": parent}

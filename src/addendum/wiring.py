@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
@@ -15,7 +16,7 @@ from addendum.authority.grant import everything
 from addendum.canon import Json
 from addendum.clock import SystemClock
 from addendum.config import Settings
-from addendum.errors import ConfigError, NotFound
+from addendum.errors import ConfigError, NotFound, UsageError
 from addendum.ports import Provider, Sandbox, Store
 from addendum.providers.local import LocalProvider
 from addendum.providers.router import Router
@@ -372,7 +373,9 @@ def open_watchers(
             extra="telemetry",
         )
     kept = own_store and settings.store != "memory:"
-    if settings.telemetry != "off" and installed:
+    # Whoever has set OpenTelemetry up in this process has imported it; importing it to ask would cost every command.
+    here = "opentelemetry.trace" in sys.modules or "OTEL_PYTHON_TRACER_PROVIDER" in os.environ
+    if settings.telemetry in ("on", "content") or (settings.telemetry == "auto" and installed and here):
 
         def spans() -> Sink:
             from addendum.telemetry.spans import Spans
@@ -396,6 +399,51 @@ def open_watchers(
 
 def _redact(provider: Provider | None) -> Callable[[str], str]:
     return provider.redact if isinstance(provider, Router) else str
+
+
+class Parts:
+    """The store, the sandbox and what watches runs, opened when they are first needed. What was passed as an object
+    stays its owner's."""
+
+    def __init__(
+        self,
+        store: str | Store,
+        sandbox: str | Sandbox,
+        watch: Callable[[bool], Watchers],
+        close: Callable[[], None],
+    ) -> None:
+        self._lock = threading.Lock()
+        self._names = (store, sandbox)
+        self._opened: tuple[Store, Sandbox, Watchers] | None = None
+        self._watch = watch
+        self._close = close
+        self._closed = False
+
+    def opened(self) -> tuple[Store, Sandbox, Watchers]:
+        """Return all three. Raises `UsageError` once it was closed, and `ConfigError`."""
+        with self._lock:
+            if self._closed:
+                raise UsageError("This App is closed.", hint="Make another one.")
+            if self._opened is None:
+                store, sandbox = self._names
+                watchers = self._watch(isinstance(store, str))
+                self._opened = (
+                    open_store(store) if isinstance(store, str) else store,
+                    open_sandbox(sandbox) if isinstance(sandbox, str) else sandbox,
+                    watchers,
+                )
+            return self._opened
+
+    def close(self) -> None:
+        """Close what was opened by name."""
+        with self._lock:
+            opened, self._opened, self._closed = self._opened, None, True
+        if opened is not None:
+            opened[2].close()
+            for part, name in ((opened[1], self._names[1]), (opened[0], self._names[0])):
+                if isinstance(name, str):
+                    part.close()
+        self._close()
 
 
 def recall(context: Context, run: str) -> None:

@@ -239,11 +239,15 @@ class _Http(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: _Http
+
+    @property
+    def _owner(self) -> OpenAIServer:
+        assert isinstance(self.server, _Http)
+        return self.server.owner
 
     def do_GET(self) -> None:
         """A file, or the list of models."""
-        owner, path = self.server.owner, urlsplit(self.path).path
+        owner, path = self._owner, urlsplit(self.path).path
         arrived = Arrived("GET", path, self._named(), None)
         fault = owner.fault(arrived)
         if fault is not None and self._failing(fault, arrived):
@@ -265,7 +269,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """A request for work."""
-        owner = self.server.owner
+        owner = self._owner
         length = int(self.headers.get("content-length") or 0)
         if length > LARGEST:
             self.close_connection = True
@@ -300,7 +304,7 @@ class _Handler(BaseHTTPRequestHandler):
             return False
         body = fault.body
         if body is None:
-            key = arrived.headers.get(self.server.owner.key_header, "")
+            key = arrived.headers.get(self._owner.key_header, "")
             kind = "server_error" if fault.status >= 500 else "invalid_request_error"
             body = failed(f"{fault.message}: {key}" if fault.echo else fault.message, fault.code, kind)
         data = body.encode() if isinstance(body, str) else json.dumps(body).encode()

@@ -77,9 +77,9 @@ class ScriptedModel:
             if self._always is None and not self._answers:
                 raise CapabilityError("provider_error", "the script has no more answers")
             answer: Any = self._always or self._answers.popleft()
-        if callable(answer) and not isinstance(answer, type):
+        if callable(answer):
             answer = answer(prompt)
-        if isinstance(answer, BaseException) or (isinstance(answer, type) and issubclass(answer, BaseException)):
+        if isinstance(answer, BaseException):
             raise answer
         written = answer if isinstance(answer, Written) else Written(answer, self._usage, self.name)
         try:
