@@ -17,10 +17,11 @@ FAN_OUTS: Final = frozenset({"parallel", "pipeline", "dag", "race"})
 class Paths:
     """The paths of one session. Texts that were found good are remembered, so that a check is a look-up mostly."""
 
-    __slots__ = ("_fans", "_good", "_positions", "_winners")
+    __slots__ = ("_calls", "_fans", "_good", "_positions", "_winners")
 
     def __init__(self, positions: frozenset[str]) -> None:
         self._positions = positions
+        self._calls = frozenset(position for position in positions if _is_call(position))
         self._good: dict[str, bool] = {"": True}
         self._fans: dict[str, frozenset[int | str] | range] = {}
         self._winners: dict[str, int] = {}
@@ -80,6 +81,8 @@ class Paths:
 
     def _frame(self, path: str, text: str) -> bool:
         """Check the last frame of a path; return whether it is no branch."""
+        if text in self._calls:
+            return True
         position, _, number = text[:-1].partition("[")
         if number.isdigit() and number.isascii() and position in self._positions:
             # Loops and branches, by far the most frequent new frames, without the parser.
@@ -116,6 +119,12 @@ class Paths:
         fan = path[: -len(str(frame))] + str(Frame(frame.position, frame.entry))
         winner = self._winners.get(fan)
         return frame.branch in self._fans.get(fan, ()) and winner in (None, frame.branch)
+
+
+def _is_call(position: str) -> bool:
+    """Whether a position is that of a call frame, so that its text alone is a frame, entered for the first time."""
+    name, mark, _ = position.rpartition("/")[2].rpartition("#")
+    return bool(mark) and (name == "await" or name.endswith("()"))
 
 
 def _split(path: str) -> tuple[str, str]:

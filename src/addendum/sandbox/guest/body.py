@@ -130,9 +130,13 @@ async def _wf_read(prefix, position, name, text):
     return await _wf_ask(identity, name, text, 1)
 
 
-async def _wf_call(prefix, position, awaited):
-    _wf_at[0] = _wf_enter(prefix, position) + " > "
-    return await awaited
+def _wf_call(prefix, position, awaited):
+    # Not async: the script awaits what it gets back at once, so nothing comes between, and a frame less is entered.
+    identity = (_wf_at[0] if prefix is None else prefix) + position
+    used = _wf_used.get(identity, 0)
+    _wf_used[identity] = used + 1
+    _wf_at[0] = f"{identity}:{used} > " if used else f"{identity} > "
+    return awaited
 
 
 async def _wf_branch(path, awaited):
