@@ -27,6 +27,9 @@ class Odd:
         self.asked = 0
         self.closed = 0
 
+    def bound(self, prompt: Prompt) -> Usage:
+        return Usage(self.most, self.most_tokens)
+
     async def write(self, prompt: Prompt) -> Written:
         self.asked += 1
         found = self.act(prompt)

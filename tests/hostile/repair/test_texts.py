@@ -172,7 +172,7 @@ def test_a_ten_megabyte_answer_leaves_little_behind(world: World) -> None:
     world.failed()
     world.repair(model(answer("#" * 10_000_000)), attempts=1)
 
-    drafted = [entry.body for entry in world.store.entries("r") if entry.kind == "drafted"][0]
+    drafted = next(entry.body for entry in world.store.entries("r") if entry.kind == "drafted")
 
     assert "result" not in drafted
     assert len(world.store.blob(drafted["candidate"])) < 200_000

@@ -1,4 +1,4 @@
-"""Money of the loop is money of the run: reserved before the model is asked, settled after, and bounded by the grant."""
+"""Money of the loop is money of the run: reserved before the model is asked, settled after, bounded by the grant."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from addendum.records.entries import Draft, Ref
 from addendum.records.stored import Entry
 from addendum.repair.author import apply
 from addendum.runs import given, meters, operate, query
-from addendum.runs.start import driving, granted as grant_of
+from addendum.runs.start import driving
+from addendum.runs.start import granted as grant_of
 from addendum.testing import DEMO_CATALOG
+
+ONCE = {"limits": [{"meter": "calls", "max": 1}]}
 
 
 def limited(world: World, grant: Grant) -> None:
@@ -42,7 +45,7 @@ def test_a_grant_can_limit_the_loop_alone(world: World) -> None:
     """`repair.write` is a name that a grant may have, and a limit of calls counts attempts."""
     limited(
         world,
-        granted(capabilities={**dict.fromkeys(DEMO_CATALOG, {}), WRITE: {"limits": [{"meter": "calls", "max": 1}]}}),
+        granted(capabilities={**{name: {} for name in DEMO_CATALOG}, WRITE: ONCE}),
     )
 
     outcome = world.repair(model(CHANGED, MENDED))

@@ -113,14 +113,11 @@ def test_fewer_calls_can_be_allowed(world: World) -> None:
 
 def test_calls_may_be_gathered_in_a_loop(world: World) -> None:
     """Fewer calls in the text with as many in the worst case are no text that was cut off."""
-    twice = FILM.replace(
-        "    film =",
-        '    await ctx.run("text.generate", {"prompt": "a"})\n    await ctx.run("text.generate", {"prompt": "b"})\n    film =',
-    )
-    once = twice.replace(
-        '    await ctx.run("text.generate", {"prompt": "a"})\n    await ctx.run("text.generate", {"prompt": "b"})\n',
-        '    for prompt in ["a", "b"]:\n        await ctx.run("text.generate", {"prompt": prompt})\n',
-    ).replace("Prompt 3", "x")
+    first = '    await ctx.run("text.generate", {"prompt": "a"})\n'
+    second = '    await ctx.run("text.generate", {"prompt": "b"})\n'
+    both = '    for prompt in ["a", "b"]:\n        await ctx.run("text.generate", {"prompt": prompt})\n'
+    twice = FILM.replace("    film =", f"{first}{second}    film =")
+    once = FILM.replace("    film =", f"{both}    film =")
     world.failed(twice)
 
     outcome = world.repair(model(once), attempts=1)
