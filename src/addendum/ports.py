@@ -433,12 +433,16 @@ class Written:
 
 
 class Model(Protocol):
-    """A language model. `most` is the most nano-dollars that one `write` may cost, which is what is reserved for it;
-    `most_tokens` the most tokens that it may use, None when nobody can say."""
+    """A language model. `most` is the most nano-dollars that any `write` may cost, `most_tokens` the most tokens that it
+    may use, None when nobody can say."""
 
     name: str
     most: int
     most_tokens: int | None
+
+    def bound(self, prompt: Prompt) -> Usage:
+        """Return the most that asking this may cost and use, within `most` and `most_tokens`: what is reserved for it.
+        Tokens are 0 where nobody can say."""
 
     async def write(self, prompt: Prompt) -> Written:
         """Ask it once. Raises `CapabilityError` and `UnknownOutcome` as a provider does."""

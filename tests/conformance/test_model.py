@@ -116,11 +116,13 @@ def test_a_prompt_with_a_schema_is_answered_by_a_value_that_fits_it(bench: Bench
 
 
 def test_an_answer_has_a_cost_within_what_is_reserved(bench: Bench) -> None:
-    """Its tokens too."""
+    """Its tokens too; and what is reserved for a prompt is within what is reserved for any."""
     bench.say("Once upon a time")
+    bound = bench.model.bound(prompt())
     (found,) = written(bench, prompt())
-    assert 0 < found.usage.cost <= bench.model.most
-    assert bench.model.most_tokens is None or 0 < found.usage.tokens <= bench.model.most_tokens
+    assert bound.cost is not None
+    assert 0 < found.usage.cost <= bound.cost <= bench.model.most
+    assert bench.model.most_tokens is None or 0 < found.usage.tokens <= bound.tokens <= bench.model.most_tokens
 
 
 def test_an_answer_that_does_not_fit_is_a_failure_that_was_paid_for(bench: Bench) -> None:

@@ -50,6 +50,16 @@ class HostedModel:
             assert choice.price is not None
             self.most = choice.price
 
+    def bound(self, prompt: Prompt) -> Usage:
+        """Return the most that asking this may cost and use: every byte of it a token, and the longest answer."""
+        try:
+            given = min(size(prompt), self._choice.max_input) + pricing.FRAMING
+        except UnicodeEncodeError:  # it won't be sent
+            given = pricing.FRAMING
+        written = min(prompt.max_tokens, self._choice.max_tokens)
+        cost = self.most if self._prices is None else self._prices.most(given, written)
+        return Usage(cost, given + written)
+
     async def write(self, prompt: Prompt) -> Written:
         """Ask it once. Raises `CapabilityError` and `UnknownOutcome` as a provider does; a failure of which the
         provider reported a usage says what it cost."""

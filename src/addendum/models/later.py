@@ -5,7 +5,7 @@ from __future__ import annotations
 from addendum.credentials import Secret
 from addendum.models.hosted import HostedModel
 from addendum.models.opening import KEYLESS
-from addendum.ports import ModelChoice, Prompt, Written
+from addendum.ports import ModelChoice, Prompt, Usage, Written
 
 
 class LaterModel:
@@ -17,9 +17,14 @@ class LaterModel:
         self.name = shown.name
         self.most: int = shown.most
         self.most_tokens: int | None = shown.most_tokens
+        self._shown = shown
         self._choice = choice
         self._secret = secret
         self._model: HostedModel | None = shown if secret is None else None
+
+    def bound(self, prompt: Prompt) -> Usage:
+        """Return the most that asking this may cost and use."""
+        return self._shown.bound(prompt)
 
     async def write(self, prompt: Prompt) -> Written:
         """Ask it once; see `HostedModel.write`."""

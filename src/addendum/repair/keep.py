@@ -75,24 +75,24 @@ class Desked:
         grant = granted(self.journal)
         self.desk = open_desk(self.journal, grant, self.context.catalog, self.context.clock)
 
-    @property
-    def capability(self) -> Capability:
-        """What asking the model is, in the words of a catalog."""
+    def capability(self, asked: Prompt) -> Capability:
+        """What asking the model this is, in the words of a catalog: with the most that this very prompt may take."""
+        most = self.model.bound(asked)
         return Capability(
             name=WRITE,
             effect="read",
-            price=self.model.most,
+            price=self.model.most if most.cost is None else most.cost,
             timeout=self.timeout,
             retries=0,
             max_result=MAX_ANSWER,
-            most_tokens=self.model.most_tokens,
+            most_tokens=None if self.model.most_tokens is None else most.tokens,
             model=self.model.name,
             about="A model writes or mends the script.",
         )
 
     def reserve(self, purpose: Purpose, attempt: int, asked: Prompt) -> Reserved | Barred:
         """Write the draft with its hold, or say what stands in the way."""
-        capability = bounded(self.capability, self.desk.grant)
+        capability = bounded(self.capability(asked), self.desk.grant)
         value: Json = prompts.to_json(asked)
         data = canon.canonical(value)
         call = Call(0, IDENTITY, WRITE, value, data, canon.sha256(data))
@@ -157,12 +157,13 @@ class Desked:
         self.desk.accounts.settle(reserved.hold)
 
     def _overrun(self, reserved: Reserved, drafted: Drafted) -> Entry | None:
-        most, tokens = self.model.most, self.model.most_tokens
+        most, known = reserved.hold.cost, self.model.most_tokens is not None
         body: dict[str, Any] = {"capability": WRITE, "attempt": reserved.draft.seq}
         if most > 0 and drafted.cost > most:
             return Entry("freeze", {**body, "meter": "cost_usd", "reported": drafted.cost, "declared": most})
-        if tokens is not None and drafted.tokens > tokens:
-            return Entry("freeze", {**body, "meter": "tokens", "reported": drafted.tokens, "declared": tokens})
+        if known and drafted.tokens > reserved.hold.tokens:
+            declared = reserved.hold.tokens
+            return Entry("freeze", {**body, "meter": "tokens", "reported": drafted.tokens, "declared": declared})
         return None
 
 

@@ -67,6 +67,10 @@ class ScriptedModel:
             raise ConfigError(f"{path} holds no list.", hint="It is a JSON list of answers.")
         return cls([_read(answer, path) for answer in found], name=f"scripted:{path.name}")
 
+    def bound(self, prompt: Prompt) -> Usage:
+        """The same for every prompt."""
+        return Usage(self.most, self.most_tokens or 0)
+
     async def write(self, prompt: Prompt) -> Written:
         """Give the next answer."""
         with self._lock:

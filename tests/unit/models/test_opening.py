@@ -13,8 +13,9 @@ from addendum.credentials import Secret
 from addendum.errors import ConfigError
 from addendum.models.hosted import HostedModel
 from addendum.models.opening import KEYLESS, opened
-from addendum.ports import ModelChoice
+from addendum.ports import Message, ModelChoice, Prompt, Usage
 
+ASKED = Prompt(messages=(Message("user", "x"),))
 KEY = Secret("openai", "sk-0123456789abcdef")
 
 
@@ -88,6 +89,24 @@ def test_the_most_follows_from_the_limits_where_the_list_has_the_model() -> None
     large = HostedModel(choose("openai:gpt-5-mini", max_tokens=2000), KEY)
     assert 0 < small.most < large.most
     assert small.most_tokens == 100_000 + 2000 + 1000
+
+
+def test_what_is_reserved_for_a_prompt_follows_from_its_size() -> None:
+    """So that a small one fits into a small grant; every byte may be a token, and no prompt is over the most."""
+    model = HostedModel(choose("openai:gpt-5-mini", max_tokens=1000), KEY)
+
+    def bound(text: str, most: int = 1000) -> Usage:
+        return model.bound(Prompt(messages=(Message("user", text),), max_tokens=most))
+
+    small, large, over = bound("x"), bound("x" * 50_000), bound("x" * 500_000)
+    assert small.cost is not None
+    assert large.cost is not None
+    assert small.cost < large.cost < model.most
+    assert large.tokens - small.tokens == 49_999
+    assert (over.cost, over.tokens) == (model.most, model.most_tokens)
+    assert bound("x", 1).tokens == small.tokens - 999
+    assert bound("\ud800").tokens <= small.tokens
+    assert HostedModel(choose("openai:own", url="http://127.0.0.1:1/v1", price=5)).bound(ASKED).cost == 5
 
 
 def test_a_price_of_ones_own_counts_at_an_address_of_ones_own() -> None:
