@@ -1,6 +1,6 @@
 """Write the reference pages that follow from the code: commands, settings, errors.
 
-    python tools/write_reference.py           writes docs/reference/{cli,settings,errors}.md
+    python tools/write_reference.py           writes docs/reference/{cli,settings,errors,services}.md
     python tools/write_reference.py --check   exit code 1 if one of them isn't what would be written
 
 A page has what the code says and nothing else; what has to be explained is explained there, in help texts and
@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, get_args
 
+import services_page
 import typer
 
 from addendum import config, errors
@@ -79,7 +80,7 @@ def panel(name: str) -> str:
     for title, functions in PANELS.items():
         if any(function.__name__ == word for function in functions):
             return title
-    return {"sandbox": "Sandboxes", "work": "Work contracts"}.get(word, word.capitalize())
+    return {"sandbox": "Sandboxes", "work": "Work contracts", "artifact": "Artifacts"}.get(word, word.capitalize())
 
 
 def cli() -> str:
@@ -227,7 +228,12 @@ def error_page() -> str:
     ])  # fmt: skip
 
 
-PAGES: Final = {"cli.md": cli, "settings.md": settings, "errors.md": error_page}
+def services() -> str:
+    """Return the page on the services file."""
+    return services_page.page(NOTE)
+
+
+PAGES: Final = {"cli.md": cli, "settings.md": settings, "errors.md": error_page, "services.md": services}
 
 
 def main(arguments: list[str]) -> int:
