@@ -167,7 +167,8 @@ def draw(
         )
     rule.expected = frozenset(plan.verdict.expected)
     for call, record in shadow.moved:
-        found = claims.reachable(call) if record.ok and shadow.end is None else None
+        # A script that fails doesn't come to what follows: the next revision may.
+        found = claims.reachable(call) if record.ok and not isinstance(shadow.end, Returned) else None
         if found is not None:
             _add(plan, ambiguous(claims, found))
     for call in shadow.frontier:

@@ -148,11 +148,16 @@ class Drive:
                 ahead = self._feed.after(record.seq) if self._feed else ()
                 return session.advance(Answer(call.number, outcome), ahead)
             case Bind(claims, late):
-                self._bind(claims, late)
-                return None
+                halt = self.settler.rule.doubt([call for call, record in claims if late and record.ok])
+                if halt is None:
+                    self._bind(claims, late)
+                return halt
             case Settle(calls):
                 if self.stop_requested.is_set():
                     return _cancelled()
+                halt = self.settler.rule.doubt()
+                if halt is not None:
+                    return halt
                 flights = self.settler.flights
                 new = [call for call in calls if not flights.known(call.identity)] if flights.coming else list(calls)
                 return self.settler.settle(new) if new else []
@@ -273,6 +278,9 @@ class Drive:
     def _finished(self, end: End) -> Ending:
         match end:
             case Returned(value):
+                halt = self.settler.rule.doubt()
+                if halt is not None:
+                    return _halted(halt)
                 try:
                     canon.canonical(value, max_bytes=self.max_result)
                 except NotJson as error:

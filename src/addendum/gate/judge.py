@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from addendum.gate.counterexample import ADMITTED, Counterexample, Kind
 from addendum.kernel.calls import Call
 from addendum.kernel.claims import Ambiguous, Claims
+from addendum.kernel.doubt import exchanged
 from addendum.kernel.policy import Allowances
 from addendum.kernel.sources import Fate
 from addendum.records.history import Record
@@ -79,7 +80,7 @@ def judge(
     for record in behind:
         verdict.counterexamples.append(_left(claims, record))
     verdict.counterexamples.extend(_examples(claims, [record for record in lost if record not in behind]))
-    verdict.counterexamples.extend(ambiguous(claims, found) for found in claims.exchanged())
+    verdict.counterexamples.extend(ambiguous(claims, found) for found in exchanged(claims))
     return verdict
 
 
@@ -100,7 +101,7 @@ def _left_behind(claims: Claims, record: Record) -> bool:
 
 
 def _took(claims: Claims, record: Record) -> tuple[Call, Record] | None:
-    for other in claims.equal_to(record):
+    for other in claims.equals(record.call):
         call = claims.claimed.get(other.seq)
         if call is None or other.identity != call.identity:
             continue

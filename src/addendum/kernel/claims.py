@@ -5,7 +5,8 @@ The rules, and where they are here:
 1. A call claims the record at its own identity if they are equal: `own`.
 2. Else an equal record whose own identity is *vacated*: `moved`; one of the same place first, elsewhere only if all
    that are left stand in one place.
-4. Ambiguous: (a) `left_behind`, (b) `moved`, (c) `reachable`, (d) `twin`.
+4. Ambiguous: (a) `left_behind`, (b) `moved`, (c) `reachable`, (d) `twin`; what is only seen once more calls were made
+   stands in `addendum.kernel.doubt`.
 5. A call that claims nothing at an intact identity whose own record nobody claimed: `Verdict.DIVERGENCE` of `judge`.
 
 Rule 3 (expression-matched) is about records that no call has claimed, and stands in `addendum.gate`.
@@ -19,24 +20,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from addendum import identity as ids
-from addendum.canon import Digest
 from addendum.identity import Identity
 from addendum.kernel.calls import Call
-from addendum.kernel.equals import Equals, index
+from addendum.kernel.equals import EqualKey, Equals, Index
 from addendum.kernel.expression import declared, expected, reaches
-from addendum.kernel.likeness import along, in_turn, likeness, numbers, unlike
+from addendum.kernel.likeness import along, likeness, numbers, order, unlike
 from addendum.kernel.sources import Fate, Sources, capacity, entered_often
 from addendum.records.history import Record
+from addendum.script.program import Program
 
 Relocation: TypeAlias = Literal["strict", "declared", "verified"]
-EqualKey: TypeAlias = "tuple[str, Digest]"
-
-
-CROSSED: Final = 100
-"""How many equal records after one are compared with it: enough for any script that a person wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,24 +55,30 @@ class Claims:
     moves: dict[str, str] = field(default_factory=dict)
     revision: int = 0
     """The number of the candidate's revision, 0 while it has none (a plan)."""
-    fresh: bool = False
-    """Source and args are those of the run's last revision: no edit can have moved a call."""
+    failed: dict[str, Record] = field(default_factory=dict)
+    """Failures that are tried again, by identity: what stood there is known, and has no result."""
     claimed: dict[int, Call] = field(default_factory=dict)
     made: dict[str, EqualKey] = field(default_factory=dict)
     """Every identity that the candidate has called so far, with what it asked for."""
     widths: dict[str, int | tuple[str, ...]] = field(default_factory=dict)
     moved_calls: dict[EqualKey, list[Record]] = field(default_factory=dict)
-    _equal: dict[EqualKey, Equals] | None = None
+    unsure: set[EqualKey] = field(default_factory=set)
+    """What was claimed since somebody looked last for claims that exclude each other, where a record was moved."""
+    _equal: Index | None = None
     _parsed: dict[str, Identity] = field(default_factory=dict)
     _vacant: set[int] = field(default_factory=set)
     """What was found vacated: it stays so."""
     _expected: dict[tuple[int, bool], Identity | None] = field(default_factory=dict)
+    _sites: dict[str, list[str]] | None = None
+    """Every identity of `made` by its last frame, once somebody asked."""
 
     # --- what is seen ------------------------------------------------------------------------------------------
 
     def see(self, call: Call) -> None:
         """Note that the candidate makes a call."""
         self.made[call.identity] = call.call
+        if self._sites is not None:
+            self._sites.setdefault(call.identity.rpartition(ids.JOIN)[2], []).append(call.identity)
 
     def see_width(self, frame: str, branches: int | tuple[str, ...]) -> None:
         """Note how wide a fan-out really is."""
@@ -85,11 +87,12 @@ class Claims:
     def take(self, call: Call, record: Record) -> None:
         """Let a call have a record."""
         self.claimed[record.seq] = call
-        if self._equal is not None and record.call in self._equal:
-            self._equal[record.call].take(record)
-        moved = record.moved and record.revision == self.revision and record.origin != call.identity
-        if moved or record.identity != call.identity:
+        if self._equal is not None:
+            self._equal.take(record)
+        if self.stood(record)[0] != call.identity:
             self.moved_calls.setdefault(record.call, []).append(record)
+        if record.call in self.moved_calls:
+            self.unsure.add(record.call)
 
     # --- rule 1 ------------------------------------------------------------------------------------------------
 
@@ -126,61 +129,9 @@ class Claims:
         rest = [
             other
             for other in self._unclaimed(call)
-            if other is not record and other.ok and self.fate(other) is Fate.GONE and self._place(other) != place
+            if other is not record and other.ok and self.fate(other) is Fate.GONE and self.place(other) != place
         ]
         return Ambiguous("a", call, (record, *rest)) if rest else None
-
-    def exchanged(self) -> list[Ambiguous]:
-        """Rule 4a, seen from the end: equal calls that may have taken each other's records, one of them moved.
-
-        A call that keeps its identity though it is written otherwise is suspect, and so are two that come one after the
-        other in another order than their records: it can't be told whether what stands at an identity now is what
-        stood there, or its neighbour that took its number.
-        """
-        found: list[Ambiguous] = []
-        for key, moved in self.moved_calls.items():
-            pairs = [(r, self.claimed[r.seq]) for r in self._index()[key].every if r.ok and r.seq in self.claimed]
-            results = [record for record in moved if record.ok]
-            if not results or results[0].is_read:
-                continue
-            for record, call in pairs:
-                others = [other for other in results if self.claimed[other.seq].place != call.place]
-                if others and record.identity == call.identity and self._rewritten(record, call):
-                    found.append(Ambiguous("a", call, (record, *others)))
-            found.extend(self._crossed(pairs))
-        return found
-
-    def _rewritten(self, record: Record, call: Call) -> bool:
-        """Whether a call or a use on the way is written otherwise; a fan-out with other branches is the same one."""
-        return any(
-            self.sources.fate(record.revision, position) is Fate.CHANGED
-            and (now := self.sources.at(position)) is not None
-            and now.kind != "fanout"
-            for position in call.parts.positions
-        )
-
-    def _crossed(self, pairs: list[tuple[Record, Call]]) -> list[Ambiguous]:
-        pairs = sorted(pairs, key=lambda pair: pair[0].attempt or pair[0].seq)
-        made = [call.number for _, call in pairs]
-        if made == sorted(made):
-            return []
-        # Those of one place are interchangeable: whichever order they have among themselves says nothing.
-        places = [(self._place(record), call.place) for record, call in pairs]
-        groups: dict[tuple[str, str], list[int]] = {}
-        for place, number in zip(places, made, strict=True):
-            groups.setdefault(place, []).append(number)
-        rest = {place: iter(sorted(group)) for place, group in groups.items()}
-        made = [next(rest[place]) for place in places]
-        found: list[Ambiguous] = []
-        for first in range(len(pairs)):
-            for second in range(first + 1, min(len(pairs), first + CROSSED)):
-                (one, call), (two, other) = pairs[first], pairs[second]
-                if made[first] < made[second] or places[first] == places[second] or one.source != two.source:
-                    continue
-                there = (self.parts(one.identity or one.origin), self.parts(two.identity or two.origin))
-                if in_turn(*there) and in_turn(call.parts, other.parts):
-                    found.append(Ambiguous("a", call, (one, two)))
-        return found
 
     # --- rule 2 ------------------------------------------------------------------------------------------------
 
@@ -196,7 +147,8 @@ class Claims:
         equals = self._index().get(call.call)
         if equals is None or not equals.left:
             return None
-        equals.sort(self._place, lambda record: numbers(self.parts(record.identity)) if record.identity else None)
+        here = here or self.known(call)
+        equals.sort(self.place, lambda record: numbers(self.parts(record.identity)) if record.identity else None)
         found = self._exactly(equals, call, here)
         if found is not None or (here and call.place not in equals.places):
             return found
@@ -204,16 +156,21 @@ class Claims:
         if not vacated:
             return None
         place = call.place
-        rest = [record for record in vacated if self._place(record) == place]
+        rest = [record for record in vacated if self.place(record) == place]
         if not rest and not here:
             rest = self._nearest([record for record in vacated if self._elsewhere(record, call)], call)
             results = [record for record in rest if record.ok]
-            places = {self._place(record) for record in results}
+            places = {self.place(record) for record in results}
             if len(places) > 1 and not call.is_read:
                 return Ambiguous("b", call, tuple(results))
-            rest = [record for record in rest if not places or self._place(record) in places]
+            rest = [record for record in rest if not places or self.place(record) in places]
         rest = [record for record in rest if self._unlike(record, call) <= apart]
         return min(rest, key=lambda record: self._preference(record, call), default=None)
+
+    def known(self, call: Call) -> bool:
+        """Whether a call is one that failed and is tried again where it stood: it is no other that has a result."""
+        failed = self.failed.get(call.identity)
+        return failed is not None and failed.call == call.call and self.fate(failed) is Fate.SAME
 
     def _exactly(self, equals: Equals, call: Call, here: bool) -> Record | None:
         """What `moved` finds, without looking at every equal record: one of the same numbers, at the call's own place
@@ -237,14 +194,19 @@ class Claims:
             fate = self.sources.fates(record.source, self.parts(record.origin).positions)
         if self.had(record, call.place) and fate is Fate.SAME:
             return False
-        return self._free(record, call)
+        return not self._held(record, call)
 
-    def _free(self, record: Record, call: Call) -> bool:
-        """Whether a record isn't expected at another place, where its call is still to come."""
+    def _held(self, record: Record, call: Call) -> bool:
+        """Whether a record is expected at another place than a call's, where its own call is still to come.
+
+        What is written otherwise where it stood, and is found nowhere else, is expected there.
+        """
         if self.relocation == "declared" or record.identity is None:
-            return True
+            return False
         there = self._expectation(record, self.parts(record.identity), True)
-        return there is None or reaches(call.parts, there, numbers=False) or self._reached(there)
+        if there is None or reaches(call.parts, there, numbers=False) or self._reached(there):
+            return False
+        return order(there, call.parts, self.sources.order(self.sources.candidate)) >= 0
 
     def _nearest(self, records: list[Record], call: Call) -> list[Record]:
         """Return, of records at several places, those whose way to the call is most like the call's own.
@@ -253,7 +215,7 @@ class Claims:
         those of all its branches; each use still tells its own apart. A use that is gone leaves its record over, which
         stops the candidate.
         """
-        if len({self._place(record) for record in records}) < 2:
+        if len({self.place(record) for record in records}) < 2:
             return records
         likeness = {record.seq: self._like(record, call) for record in records}
         most = max(likeness.values())
@@ -262,7 +224,7 @@ class Claims:
     def _like(self, record: Record, call: Call) -> int:
         if record.identity is None:
             return 0
-        return likeness(self.sources, record.revision, self.parts(record.identity), call.parts)
+        return likeness(self.sources, self.terms(record), self.parts(record.identity), call.parts)
 
     def _preference(self, record: Record, call: Call) -> tuple[int, int, int, int]:
         unlike = self._unlike(record, call)
@@ -272,32 +234,41 @@ class Claims:
         return 2 if record.identity is None else unlike(self.parts(record.identity), call.parts)
 
     def reachable(self, call: Call) -> Ambiguous | None:
-        """Rule 4c: an equal record is unclaimed, not vacated, and its own call may still come."""
-        if call.is_read:
+        """Rule 4c: an equal record is unclaimed, and its own call may still come, where it stood or is expected."""
+        if call.is_read or self.known(call):
             return None
-        place = call.place
         rest = [
             record
             for record in self._unclaimed(call)
-            if record.seq not in self._vacant
-            and record.ok
+            if record.ok
             and record.identity is not None
             and not self.sources.same(record.revision)
-            and record.identity not in self.made
-            and not self.vacated(record)
-            and (self.relocation != "strict" or not self.had(record, place))
+            and self._to_come(record, call)
         ]
         return Ambiguous("c", call, tuple(rest)) if rest else None
 
+    def _to_come(self, record: Record, call: Call) -> bool:
+        if record.seq in self._vacant or self.vacated(record):
+            # At a place that the record's source had, a call is one more of those that were always there.
+            return self.relocation != "strict" and not self._had_it(record, call) and self._held(record, call)
+        return record.identity not in self.made and (self.relocation != "strict" or not self.had(record, call.place))
+
     def twin(self, call: Call) -> Ambiguous | None:
-        """Rule 4d: the call claims nothing at a new place, while an equal record was moved to another call."""
-        if call.is_read:
+        """Rule 4d: the call claims nothing at a new place, while an equal record was moved to another call.
+
+        Where the record stood itself is as good as new: what is made there now may be what it was paid for.
+        """
+        if call.is_read or self.known(call):
             return None
-        place = call.place
-        moved = self.moved_calls.get(call.call, ())
-        rest = [record for record in moved if record.ok and not self.had(record, place)]
-        rest = [record for record in rest if not self._roomy(record, call)]
+        moved = [record for record in self.moved_calls.get(call.call, ()) if record.ok]
+        own = [record for record in moved if self.stood(record)[0] == call.identity]
+        rest = [record for record in moved if not self._had_it(record, call) and not self._roomy(record, call)]
+        rest += [record for record in own if record not in rest]
         return Ambiguous("d", call, tuple(rest)) if rest else None
+
+    def _had_it(self, record: Record, call: Call) -> bool:
+        """Whether the source of a record's own commit had a call where one stands now, written like it."""
+        return self.sources.had_written(record.source, call.place)
 
     def _roomy(self, record: Record, call: Call) -> bool:
         """Whether a record's source had a call's place, seen through the record's own move, with room for one more.
@@ -310,13 +281,18 @@ class Claims:
             self.claimed[record.seq],
         )
         place = origin.place if taken.place == call.place else along(program, origin, taken.parts, call.parts)
-        if place is None:
+        if place is None or not self._written_alike(program, ids.parse(place), call.parts):
             return False
         room = capacity(ids.parse(place), program)
         if room is None:
             return True
         asked = sum(1 for at, key in self.made.items() if key == call.call and ids.place(at) == call.place)
         return asked <= room
+
+    def _written_alike(self, program: Program, there: Identity, here: Identity) -> bool:
+        """Whether a program's site is written like one of the candidate."""
+        before, now = program.positions.get(there.site.position), self.sources.at(here.site.position)
+        return before is not None and now is not None and before.fingerprint == now.fingerprint
 
     def diverges(self, call: Call) -> Record | None:
         """Rule 5: the record at the call's own, intact identity that isn't equal and that nobody claimed."""
@@ -363,16 +339,38 @@ class Claims:
         # What was made already isn't still to come: another record, or another payload, stands there.
         return None if there is None or self._reached(there) else str(there)
 
-    def _expectation(self, record: Record, identity: Identity, fans: bool) -> Identity | None:
-        key = (record.seq, fans)
+    def _expectation(self, record: Record, identity: Identity, stays: bool) -> Identity | None:
+        key = (record.seq, stays)
         if key not in self._expected:
-            self._expected[key] = expected(self.sources, record.revision, identity, fans=fans)
+            self._expected[key] = expected(self.sources, self.terms(record), identity, stays=stays)
         return self._expected[key]
 
     def _reached(self, there: Identity) -> bool:
-        return str(there) in self.made or any(
-            reaches(self.parts(at), there) for at in self.made if at.endswith(str(there.site))
-        )
+        if str(there) in self.made:
+            return True
+        if self._sites is None:
+            self._sites = {}
+            for at in self.made:
+                self._sites.setdefault(at.rpartition(ids.JOIN)[2], []).append(at)
+        return any(reaches(self.parts(at), there) for at in self._sites.get(str(there.site), ()))
+
+    def stood(self, record: Record) -> tuple[str | None, int]:
+        """Return where a record stood before the candidate, and the revision in whose terms that is."""
+        if self.revision and record.before is not None and record.before[0] == self.revision:
+            return record.before[1:]
+        return record.identity, record.revision
+
+    def terms(self, record: Record) -> int:
+        """Return the last revision before the candidate in whose terms a record's identity is, its source if none.
+
+        A record is kept in the terms of the source that wrote its call last; those that left it as it was had it too.
+        """
+        if record.identity is None:
+            return record.source
+        last = self.revision - 1 if self.revision else self.sources.history.revision
+        if record.revision >= last:
+            return record.revision
+        return self.sources.latest(record.revision, self.parts(record.identity).positions, last)
 
     def had(self, record: Record, place: str) -> bool:
         """Whether the source of a record's own commit had a place."""
@@ -413,10 +411,10 @@ class Claims:
             return False
         return identity.site.entry >= last.bound
 
-    def _place(self, record: Record) -> str:
+    def place(self, record: Record) -> str:
         """Return a record's place, in the names of the candidate."""
         if record.identity is not None:
-            return self.sources.renamed(record.revision, self.parts(record.identity).place)
+            return self.sources.renamed(self.terms(record), self.parts(record.identity).place)
         return self.sources.renamed(record.source, self.parts(record.origin).place)
 
     def _declared(self, record: Record, call: Call) -> bool:
@@ -427,17 +425,18 @@ class Claims:
 
     def equal(self, call: Call) -> list[Record]:
         """Return every record that is equal to a call, claimed or not."""
-        equals = self._index().get(call.call)
+        return self.equals(call.call)
+
+    def equals(self, call: EqualKey) -> list[Record]:
+        """Return every record of a capability and digest, claimed or not."""
+        equals = self._index().get(call)
         return equals.every if equals is not None else []
 
-    def equal_to(self, record: Record) -> list[Record]:
-        """Return every record that is equal to a record, itself too."""
-        equals = self._index().get(record.call)
-        return equals.every if equals is not None else []
-
-    def _index(self) -> dict[EqualKey, Equals]:
+    def _index(self) -> Index:
         if self._equal is None:
-            self._equal = index(self.records, self.claimed)
+            self._equal = Index(self.claimed)
+            for record in self.records:
+                self._equal.add(record)
         return self._equal
 
     def _unclaimed(self, call: Call) -> list[Record]:

@@ -14,6 +14,7 @@ The first row that applies decides. Rows stop the run or let it go on; nothing h
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -22,6 +23,7 @@ from addendum.authority.grant import Grant
 from addendum.kernel import ledger
 from addendum.kernel.calls import Call
 from addendum.kernel.claims import Ambiguous, Claims
+from addendum.kernel.doubt import exchanged
 from addendum.kernel.ledger import Finding
 from addendum.kernel.loop import Halt
 from addendum.kernel.policy import Allowances, Policy
@@ -114,6 +116,15 @@ class Rule:
             side_effecting=capability is None or capability.side_effecting,
         )
 
+    def doubt(self, late: Iterable[Call] = ()) -> Halt | None:
+        """Look at what was claimed since the last look: may equal calls have taken each other's records? `late` are
+        calls that have just claimed because nothing else could go on: an equal record may still be reached."""
+        found = [seen for call in late if (seen := self.claims.reachable(call)) is not None]
+        if self.claims.unsure:
+            found += exchanged(self.claims, tuple(self.claims.unsure))
+            self.claims.unsure.clear()
+        return _unclear(found[0]) if found else None
+
     def _unresolved(self, call: Call) -> Halt | Wait | Attempt | None:
         here = self._open.get(call.identity, [])
         for attempt in here:
@@ -143,16 +154,7 @@ class Rule:
         found = self.claims.moved(call)
         if not isinstance(found, Ambiguous):
             found = self.claims.reachable(call) or self.claims.twin(call)
-        if found is None or isinstance(found, Halt):
-            return None
-        return Halt(
-            "divergence",
-            f"The call {call.identity} of {call.capability} is equal to a committed one, "
-            "and it can't be told whether it is that one.",
-            "Say take=2 in the script if a second artifact is wanted, declare the move, or drop the committed one.",
-            call,
-            {"ambiguous": found.rule, "records": [record.seq for record in found.records]},
-        )
+        return _unclear(found) if found is not None else None
 
     def _ungranted(self, call: Call) -> Halt | None:
         if call.is_read or (call.capability in self.catalog and call.capability in self.grant.capabilities):
@@ -166,6 +168,18 @@ class Rule:
             else "Go on with the provider that has it (--provider MODULE:APP), or register it.",
             call,
         )
+
+
+def _unclear(found: Ambiguous) -> Halt:
+    call = found.call
+    return Halt(
+        "divergence",
+        f"The call {call.identity} of {call.capability} is equal to a committed one, "
+        "and it can't be told whether it is that one.",
+        "Say take=2 in the script if a second artifact is wanted, declare the move, or drop the committed one.",
+        call,
+        {"ambiguous": found.rule, "records": [record.seq for record in found.records]},
+    )
 
 
 def unresolved(call: Call, attempt: Attempt) -> Halt:

@@ -7,10 +7,15 @@ is after has to be found without looking at all of them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
+from addendum.canon import Digest
 from addendum.records.history import Record
+
+EqualKey: TypeAlias = "tuple[str, Digest]"
+"""Capability and digest: what makes two calls equal."""
 
 
 @dataclass(slots=True)
@@ -25,10 +30,11 @@ class Equals:
     _places: dict[int, str] = field(default_factory=dict)
     _alike: dict[object, list[Record]] = field(default_factory=dict)
 
-    def add(self, record: Record) -> None:
-        """Put a record in."""
+    def add(self, record: Record, *, left: bool) -> None:
+        """Put a record in; `left`: no call has it."""
         self.every.append(record)
-        self.left[record.seq] = record
+        if left:
+            self.left[record.seq] = record
 
     def sort(self, place: Callable[[Record], str], numbers: Callable[[Record], object]) -> None:
         """Sort what is left by place, and by the numbers of branches and iterations, once."""
@@ -59,13 +65,43 @@ class Equals:
             del self.places[at]
 
 
-def index(records: Iterable[Record], claimed: Mapping[int, object]) -> dict[tuple[str, str], Equals]:
-    """Sort records by capability and digest."""
-    found: dict[tuple[str, str], Equals] = {}
-    for record in records:
-        equals = found.setdefault(record.call, Equals())
-        if record.seq in claimed:
-            equals.every.append(record)
-        else:
-            equals.add(record)
-    return found
+@dataclass(slots=True)
+class Index:
+    """Records by capability and digest. Most are equal to no other, and cost no more than a place in a table here."""
+
+    claimed: Mapping[int, object]
+    _by_digest: dict[Digest, Record | list[Record]] = field(default_factory=dict)
+    _equals: dict[EqualKey, Equals] = field(default_factory=dict)
+
+    def add(self, record: Record) -> None:
+        """Put a record in."""
+        there = self._by_digest.setdefault(record.digest, record)
+        if there is record:
+            return
+        if isinstance(there, Record):
+            self._by_digest[record.digest] = there = [there]
+        there.append(record)
+
+    def get(self, call: EqualKey) -> Equals | None:
+        """Return the records that are equal to a call, None if there is none."""
+        found = self._equals.get(call)
+        if found is not None:
+            return found
+        there = self._by_digest.get(call[1])
+        if there is None or (isinstance(there, Record) and there.capability != call[0]):
+            return None
+        found = Equals()
+        for record in (there,) if isinstance(there, Record) else there:
+            if record.capability == call[0]:
+                found.add(record, left=record.seq not in self.claimed)
+        if not found.every:
+            return None
+        if len(found.every) > 1:
+            self._equals[call] = found
+        return found
+
+    def take(self, record: Record) -> None:
+        """A call has a record now."""
+        found = self._equals.get(record.call)
+        if found is not None:
+            found.take(record)

@@ -6,7 +6,7 @@ comes on a way that differs from the record's only where the edit was.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from addendum import identity as ids
@@ -26,6 +26,41 @@ def in_turn(one: Identity, two: Identity) -> bool:
         if mine != other:
             return (mine.position, mine.entry) != (other.position, other.entry)
     return True
+
+
+def order(one: Identity, two: Identity, places: Mapping[str, int]) -> int:
+    """Say which of two calls of one program comes first: below 0 the one, above 0 the other, 0 if that can't be told.
+
+    `places` are the program's positions with their numbers in the order of the text. Calls of one function come in that
+    order, iterations in theirs; two branches of a fan-out in none.
+    """
+    for mine, other in zip((*one.path, one.site), (*two.path, two.site), strict=False):
+        if mine == other:
+            continue
+        if mine.position != other.position:
+            if mine.position not in places or other.position not in places or _function(mine) != _function(other):
+                return 0
+            return places[mine.position] - places[other.position]
+        if mine.entry != other.entry:
+            return mine.entry - other.entry
+        if mine.kind == "loop" and isinstance(mine.branch, int) and isinstance(other.branch, int):
+            return mine.branch - other.branch
+        return 0
+    return 0
+
+
+def turn(identity: Identity, places: Mapping[str, int]) -> tuple[object, ...]:
+    """Return what sorts a program's calls in one order that says what `order` says, and something where that can't."""
+    frames = (*identity.path, identity.site)
+    return tuple(
+        (
+            places.get(frame.position, -1),
+            frame.entry,
+            isinstance(frame.branch, str),
+            0 if frame.branch is None else frame.branch,
+        )
+        for frame in frames
+    )
 
 
 def unlike(there: Identity, here: Identity) -> int:

@@ -6,7 +6,7 @@ Whoever drives it answers each request; a run, a plan, a step by hand are the sa
 | --- | --- | --- |
 | `Start` | opens the session and runs the script to quiescence | a `Turn` |
 | `HandOver` | hands one record's outcome over and runs on to quiescence | a `Turn` |
-| `Bind` | notes that records belong to other identities from here on | None |
+| `Bind` | notes that records belong to other identities from here on | None, or a `Halt` |
 | `Settle` | decides on new calls, and sends those that may be sent | what is settled at once, a `Halt`, or `Held` |
 | `Wait` | waits until at least one call in flight is settled | those records in order; none if nothing can come |
 
@@ -165,8 +165,8 @@ class Loop:
                 return astray
             claims = (*self._match_lost(), *self._match(tuple(self._issuing), early=True))
             self._issuing.clear()
-            if claims:
-                yield Bind(claims)
+            if claims and isinstance(reply := (yield Bind(claims)), Halt):
+                return Halted(reply)
             if turn.end is not None:
                 if self.pending:
                     binding.refuse("the script came to its end while calls of it wait")
@@ -174,7 +174,8 @@ class Loop:
             while not self._ready:
                 claims = self._match(tuple(self._unmatched))
                 if claims:
-                    yield Bind(claims, late=True)
+                    if isinstance(reply := (yield Bind(claims, late=True)), Halt):
+                        return Halted(reply)
                     continue
                 settled = yield from self._settle()
                 if isinstance(settled, Halt):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -35,6 +35,8 @@ class Sources:
     _programs: dict[str, Program] = field(default_factory=dict)
     _fates: dict[tuple[str, str], Fate] = field(default_factory=dict)
     _renames: dict[str, dict[str, str]] = field(default_factory=dict)
+    _latest: dict[tuple[int, tuple[str, ...]], int] = field(default_factory=dict)
+    _orders: dict[str, dict[str, int]] = field(default_factory=dict)
     _by_fingerprint: dict[str, list[Position]] | None = None
 
     def program(self, revision: int) -> Program:
@@ -49,6 +51,13 @@ class Sources:
         found = self._programs.get(source)
         if found is None:
             found = self._programs[source] = self.compile(self.load(source))
+        return found
+
+    def order(self, program: Program) -> dict[str, int]:
+        """Return a program's positions, numbered in the order of its text."""
+        found = self._orders.get(program.revision)
+        if found is None:
+            found = self._orders[program.revision] = {at: number for number, at in enumerate(program.positions)}
         return found
 
     def same(self, revision: int) -> bool:
@@ -104,9 +113,41 @@ class Sources:
             return place
         return ids.JOIN.join(rename(part, names) for part in place.split(ids.JOIN))
 
+    def latest(self, revision: int, positions: tuple[str, ...], last: int) -> int:
+        """Return the latest revision, up to `last`, in whose source positions are written as in that of `revision`, and
+        in all between: what stood there then stood there in each of them."""
+        if revision >= last:
+            return revision
+        key = (revision, positions)
+        found = self._latest.get(key)
+        if found is None:
+            old = self.program(revision).positions
+            found = revision
+            for number in range(revision + 1, last + 1):
+                if number not in self.history.revisions or not written_alike(positions, old, self.program(number)):
+                    break
+                found = number
+            self._latest[key] = found
+        return found
+
     def has_place(self, revision: int, place: str) -> bool:
         """Whether a revision's source has every position of a place (in the names of the candidate)."""
         return has_place(self.program(revision), place, self._back(revision))
+
+    def had_written(self, revision: int, place: str) -> bool:
+        """Whether a revision's source has every position of a place, and none of its calls is written otherwise."""
+        program, back = self.program(revision), self._back(revision)
+        if not has_place(program, place, back):
+            return False
+        for part in place.split(ids.JOIN):
+            before, now = program.positions.get(part), self.at(part)
+            if before is None and rename(part, back).rpartition("/")[2] == part.rpartition("/")[2]:
+                before = program.positions.get(rename(part, back))
+            if before is None or now is None or now.kind == "fanout":
+                continue  # a use of a function that was renamed, or a fan-out with other branches
+            if before.fingerprint != now.fingerprint:
+                return False
+        return True
 
     def _back(self, revision: int) -> dict[str, str]:
         self.renamed(revision, "")
@@ -125,6 +166,12 @@ class Sources:
     def at(self, position: str) -> Position | None:
         """Return the candidate's position of a name."""
         return self.candidate.positions.get(position)
+
+
+def written_alike(positions: tuple[str, ...], old: Mapping[str, Position], program: Program) -> bool:
+    """Whether a program has all of some positions, written as they were."""
+    now = program.positions
+    return old is now or all(at in old and at in now and old[at].fingerprint == now[at].fingerprint for at in positions)
 
 
 def renames(old: Program, new: Program) -> dict[str, str]:

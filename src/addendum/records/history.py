@@ -44,9 +44,15 @@ class Record:
     attempt: int
     drive: int
     superseded: int = 0
-    moved: bool = False
+    before: tuple[int, str | None, int] | None = None
+    """The last revision that moved it or kept it in other terms, and where it stood until then (identity, revision)."""
     late: int = 0
     """The seq of the rebind by which it came in late (see `order`), 0 if it didn't."""
+
+    def leave(self, revision: int) -> None:
+        """Remember where it stood before a revision, whatever that revision does to it."""
+        if self.before is None or self.before[0] != revision:
+            self.before = (revision, self.identity, self.revision)
 
     @property
     def order(self) -> int:
@@ -236,7 +242,9 @@ class History:
             del self.prefix[record.identity]
         there = self.prefix.get(identity)
         if there is not None and there is not record:
+            there.leave(revision)
             there.identity = None
+        record.leave(revision)
         self.prefix[identity] = record
         record.identity = identity
         record.revision = revision
@@ -357,6 +365,7 @@ class History:
         self.records[seq] = record
         there = self.prefix.get(identity)
         if there is not None:
+            there.leave(body["revision"])
             there.identity = None
             self.open_failures.discard(there.seq)
             if body.get("supersedes") is not None:
@@ -376,7 +385,6 @@ class History:
     def _rebind(self, seq: int, body: Mapping[str, Any]) -> None:
         record = self.records[body["record"]]
         self.bind(record, body["identity"], body["revision"])
-        record.moved = True
         if body.get("late"):
             record.late = seq
         self.rebinds += 1

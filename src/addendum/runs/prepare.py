@@ -44,6 +44,7 @@ class Scene:
             relocation=self.policy.relocation,
             moves=dict(self.allowances.moves),
             revision=revision,
+            failed={at: record for at, record in history.prefix.items() if record.seq in again},
         )
 
     def sources(self) -> Sources:

@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 from adversary.programs import (
     CAPABILITIES,
-    WORDS,
     Assign,
     Branch,
     Call,
@@ -283,8 +282,7 @@ def hoist(model: Model, chance: random.Random) -> bool:
 
 def insert_call(model: Model, chance: random.Random) -> bool:
     """Insert a new piece of work."""
-    maker = Maker(chance, 2)
-    maker.model = model
+    maker = Maker(chance, 2, model)
     block = chance.choice(list(model.blocks()))
     at = chance.randint(0, len(block))
     scope = _scope(block, at)
@@ -356,7 +354,7 @@ def change_literal(model: Model, chance: random.Random) -> bool:
     if not found:
         return False
     lit = chance.choice(found)
-    lit.text = chance.choice([word for word in (*WORDS, "new") if word != lit.text])
+    lit.text = chance.choice([word for word in (*model.words, "new") if word != lit.text])
     if lit.const:
         for other in [lit for s in model.statements() for e in expressions(s) for lit in lits(e)]:
             if other.const == lit.const:
@@ -395,7 +393,7 @@ def insert_item(model: Model, chance: random.Random) -> bool:
     items = chance.choice(found)
     at = chance.choice([0, 0, len(items.keys), chance.randint(0, len(items.keys))])
     items.keys.insert(at, model.new())
-    items.values.insert(at, chance.choice([*WORDS, *items.values, f"new{model.fresh}"]))
+    items.values.insert(at, chance.choice([*model.words, *items.values, f"new{model.fresh}"]))
     return True
 
 
@@ -431,7 +429,7 @@ def edit_branches(model: Model, chance: random.Random) -> bool:
     match chance.choice(["add", "remove", "swap"]):
         case "add":
             like = chance.choice(fan.branches)
-            args = [Lit(chance.choice(WORDS)) for _ in like.args]
+            args = [Lit(chance.choice(model.words)) for _ in like.args]
             fan.branches.insert(chance.randint(0, len(fan.branches)), Branch((model.new(),), like.helper, args))
         case "remove" if len(fan.branches) > 1:
             del fan.branches[chance.randrange(len(fan.branches))]

@@ -107,7 +107,9 @@ def served_wrong(facts: Facts, drops: frozenset[int]) -> list[str]:
 
     One thing can't be told by anybody: whether a call that stands where it stood, written as it was, is the old one and
     its equal neighbour the new one, or the other way round. So calls that keep their identity are excused as long as no
-    record is left over: `[A]` that becomes `[A, A]`, and `[A, A]` whose results go to variables in the other order.
+    record is left over: `[A]` that becomes `[A, A]`, and `[A, A]` whose results go to variables in the other order. One
+    that a run didn't come to, since it failed before, isn't left over. And so are as many equal calls as there are
+    results, in the same order: with other names of variables it is the text of an edit that moved them.
     """
     wrong = []
     records = facts.after.records
@@ -126,14 +128,14 @@ def served_wrong(facts: Facts, drops: frozenset[int]) -> list[str]:
         if record.is_read or not record.ok:
             continue
         meant, now = facts.meant(record), facts.asked(identity, record)
-        if meant == now:
+        if meant == now or in_their_order(facts, record.call, drops):
             continue
         kept = stayed(facts, seq)
         others = [
             r
             for r in owned.get(now, [])
             if (facts.served.get(r) is None or facts.asked(facts.served[r], records[r]) != now)
-            and not (kept and r in facts.served and stayed(facts, r))
+            and not (kept and (stayed(facts, r) if r in facts.served else to_come(facts, r)))
         ]
         if others:
             wrong.append(
@@ -145,6 +147,39 @@ def served_wrong(facts: Facts, drops: frozenset[int]) -> list[str]:
                 f"{identity} was served record {seq} of {record.origin}, whose own call had to do without: {deprived}"
             )
     return wrong
+
+
+def in_their_order(facts: Facts, call: tuple[str, str], drops: frozenset[int]) -> bool:
+    """Whether every result of a call is served, to as many equal calls as there were, in the order that they had."""
+    records = [record for record in facts.claimable(drops) if record.call == call]
+    sent = [facts.sent(sent)[1:] for sent in facts.step.sent]
+    if any(record.seq not in facts.served for record in records) or call in sent:
+        return False
+    last = facts.before.revisions[max(record.revision for record in records)]
+    text = facts.world.texts[last.source, last.args_digest]
+    was = [turn(text, record.identity or record.origin) for record in records]
+    now = [turn(facts.step.text, facts.served[record.seq]) for record in records]
+    if None in was or None in now:
+        return False
+    return sorted(range(len(records)), key=was.__getitem__) == sorted(range(len(records)), key=now.__getitem__)
+
+
+def turn(text: Text, identity: str) -> tuple[Any, ...] | None:
+    """Return what sorts the calls of a text in its order, None for one that isn't written there."""
+    places = {at: number for number, at in enumerate(text.program.positions)}
+    parts = ids.parse(identity)
+    frames = (*parts.path, parts.site)
+    if not all(frame.position in places for frame in frames):
+        return None
+    return tuple((places[frame.position], frame.entry, str(frame.branch)) for frame in frames)
+
+
+def to_come(facts: Facts, seq: int) -> bool:
+    """Whether a run failed before it came to the identity of a record."""
+    identity = facts.before.records[seq].identity
+    failed = facts.step.result is not None and facts.step.result.status == "failed"
+    called = {at for _, at in facts.step.handed} | {sent.identity for sent in facts.step.sent}
+    return failed and identity is not None and identity not in called
 
 
 def stayed(facts: Facts, seq: int) -> bool:
@@ -185,7 +220,9 @@ def plan_kept(facts: Facts) -> list[str]:
         if facts.served.get(seq, identity) != identity:
             wrong.append(f"record {seq} was planned at {identity}, and served at {facts.served[seq]}")
     reads = any(record.is_read and record.drive == facts.after.drives for record in facts.after.records.values())
-    if result.stop == "divergence" and not step.sent and not reads:
+    # What a race's loser asks for is only known when the race isn't over at once.
+    lost = "race#" in (result.message or "")
+    if result.stop == "divergence" and not step.sent and not reads and not lost:
         wrong.append(f"what the plan admitted diverged before anything was paid: {result.message}")
     if result.stop not in (None, "divergence", "repeat", "orphans"):
         wrong.append(f"what the plan admitted was stopped: {result.stop} {result.message}")

@@ -188,6 +188,9 @@ class Model:
     fresh: int = 0
     style: int = 0
     ret: list[int] = field(default_factory=list)
+    words: tuple[str, ...] = WORDS
+    """What payloads are made of: with one word, all that aren't made of results are equal."""
+    capabilities: tuple[str, ...] = CAPABILITIES
 
     def new(self) -> int:
         """Return a number that nothing has."""
@@ -627,10 +630,10 @@ def write(model: Model) -> Text:
 class Maker:
     """Makes a random model. `size` bounds the statements of a block."""
 
-    def __init__(self, chance: random.Random, size: int = 4) -> None:
+    def __init__(self, chance: random.Random, size: int = 4, model: Model | None = None) -> None:
         self.chance = chance
         self.size = size
-        self.model = Model()
+        self.model = model or Model()
 
     def make(self) -> Model:
         """Return a model."""
@@ -662,13 +665,13 @@ class Maker:
         if scope and roll < 0.35:
             return Ref(self.chance.choice(scope))
         if scope and roll < 0.5:
-            return Cat([Lit(self.chance.choice(WORDS)), Ref(self.chance.choice(scope))])
-        return Lit(self.chance.choice(WORDS))
+            return Cat([Lit(self.chance.choice(self.model.words)), Ref(self.chance.choice(scope))])
+        return Lit(self.chance.choice(self.model.words))
 
     def items(self) -> Items:
         """Return a short list, with equal items now and then."""
         size = self.chance.choice([0, 1, 2, 2, 3, 3])
-        values = [self.chance.choice(WORDS) for _ in range(size)]
+        values = [self.chance.choice(self.model.words) for _ in range(size)]
         if self.chance.random() < 0.6:
             values = [f"{word}{number}" for number, word in enumerate(values)]
         name = f"xs{self.model.new()}" if self.chance.random() < 0.4 else ""
@@ -701,7 +704,7 @@ class Maker:
 
     def make_call(self, scope: list[int], depth: int, deep: bool, **more: Any) -> Call:
         expr = self.expr(scope)
-        return Call(self.role(), self.chance.choice(CAPABILITIES), expr, self.set(scope), **more)
+        return Call(self.role(), self.chance.choice(self.model.capabilities), expr, self.set(scope), **more)
 
     def make_retry(self, scope: list[int], depth: int, deep: bool) -> Call:
         return self.make_call(scope, depth, deep, retry=self.role())
@@ -737,7 +740,7 @@ class Maker:
         return Try(self.block(list(scope), depth - 1, self.chance.randint(1, 2), deep), handler)
 
     def make_sites(self, scope: list[int], depth: int, deep: bool) -> Fan:
-        fan = Fan(self.role(), "sites", 0, self.items(), cap=self.chance.choice(CAPABILITIES))
+        fan = Fan(self.role(), "sites", 0, self.items(), cap=self.chance.choice(self.model.capabilities))
         fan.errors = self.chance.random() < 0.3
         fan.var = self.set(scope)
         return fan
@@ -762,8 +765,10 @@ class Maker:
         return fan
 
 
-def make(seed: int, size: int = 4) -> Model:
+def make(
+    seed: int, size: int = 4, *, words: tuple[str, ...] = WORDS, capabilities: tuple[str, ...] = CAPABILITIES
+) -> Model:
     """Return the model of a seed."""
-    model = Maker(random.Random(seed), size).make()
+    model = Maker(random.Random(seed), size, Model(words=words, capabilities=capabilities)).make()
     assert valid(model)
     return model

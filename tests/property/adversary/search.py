@@ -1,0 +1,134 @@
+"""The long search: episodes by number, the same ones each time, and what they reached.
+
+    cd tests/property && nice python -m adversary.search equal 0 3000
+
+An episode is a run that fails now and then, and one or more revisions of it, each held against the oracle.
+`test_search` takes a few of each mode and says what they must reach; whoever changes the matching takes some thousands.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+
+from adversary import oracle
+from adversary.edits import CHANGING, PRESERVING, Edit, edited
+from adversary.programs import CAPABILITIES, WORDS, Text, make, write
+from adversary.world import Faults, Step, World
+
+
+@dataclass(frozen=True)
+class Mode:
+    """Which edits are made, how many at once and in how many revisions, and how many words payloads are made of."""
+
+    edits: tuple[Edit, ...]
+    least: int = 1
+    most: int = 3
+    revisions: int = 1
+    words: tuple[str, ...] = WORDS
+    capabilities: tuple[str, ...] = CAPABILITIES
+    relocations: tuple[str, ...] = ("verified", "verified", "strict")
+
+
+MODES = {
+    "preserving": Mode(PRESERVING),
+    "mixed": Mode(PRESERVING + CHANGING),
+    "changing": Mode(CHANGING, least=3),
+    "equal": Mode(PRESERVING + CHANGING, words=("a",), capabilities=("p.make", "s.act"), relocations=("verified",)),
+    "same": Mode(CHANGING, words=("a",), capabilities=("p.make",), relocations=("verified",)),
+    "again": Mode(PRESERVING + CHANGING, most=2, revisions=3, words=("a", "b"), capabilities=("p.make", "s.act")),
+}
+
+
+@dataclass
+class Episode:
+    """What happened: the texts, what each step did, the edits of each, and what the oracle finds wrong."""
+
+    seed: int
+    relocation: str = "verified"
+    texts: list[Text] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    edits: list[list[str]] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    @property
+    def reached(self) -> Counter[str]:
+        """Count what the episode reached: each edit that was made, how its revision ended, what a claim did."""
+        found: Counter[str] = Counter()
+        for names, step in zip(self.edits, self.steps[1:], strict=True):
+            assert step.result is not None
+            found.update({f"edit {name}" for name in names})
+            found[f"end {step.result.status} {step.result.stop or ''}".strip()] += 1
+            found.update({f"stop {kind}" for kind in step.result.counterexamples})
+            found["rebound"] += step.result.rebound > 0
+            found["replayed"] += step.result.replayed > 0
+            found["sent"] += bool(step.sent)
+            found["orphans"] += step.result.orphans > 0
+            plan = step.plan.plan if step.plan else None
+            found["expected"] += plan is not None and bool(plan.verdict.expected)
+            found["late"] += plan is not None and bool(plan.late)
+        return +found
+
+
+def episode(seed: int, mode: Mode) -> Episode:
+    """Make an episode."""
+    chance = random.Random(seed)
+    model = make(seed, words=mode.words, capabilities=mode.capabilities)
+    found = Episode(seed, chance.choice(mode.relocations), [write(model)])
+    fails = {chance.randint(1, 8): "provider_error"} if chance.random() < 0.8 else {}
+    if chance.random() < 0.3:
+        fails[chance.randint(0, 8)] = "refused"
+    world = World()
+    found.steps.append(world.run(found.texts[0], schedule=seed, faults=Faults(fails=fails)))
+    for number in range(mode.revisions):
+        model, names = edited(model, chance, mode.edits, chance.randint(mode.least, mode.most))
+        text = write(model)
+        before = world.history
+        at = len(world.provider.sent) + chance.randint(0, 3)
+        faults = Faults(fails={at: "provider_error"} if mode.revisions > 1 and chance.random() < 0.4 else {})
+        policy = {"relocation": found.relocation}
+        step = world.revise(text, schedule=seed + number + 1, policy=policy, faults=faults)
+        found.texts.append(text)
+        found.edits.append(names)
+        found.steps.append(step)
+        found.wrong += oracle.check(world, step, before)
+        if step.result is None or step.result.status not in ("completed", "failed"):
+            break
+        again = world.resume(schedule=seed + number + 2, policy=policy)
+        if step.result.status == "completed":
+            found.wrong += replayed(step, again)
+    return found
+
+
+def replayed(step: Step, again: Step) -> list[str]:
+    """A run that was completed is replayed as it was, and sends nothing."""
+    assert step.result is not None
+    assert again.result is not None
+    wrong = []
+    if again.result.status != "completed" or again.sent:
+        wrong.append(f"a replay is {again.result.status}, and sends {len(again.sent)}: {again.result.message}")
+    elif again.handed != step.handed or again.result.result != step.result.result:
+        wrong.append("a replay hands over otherwise")
+    return wrong
+
+
+def main(name: str, first: int, last: int, show: int = 5) -> int:
+    """Search, and print what was reached and what is wrong."""
+    reached: Counter[str] = Counter()
+    wrong: list[tuple[int, str, list[list[str]], str]] = []
+    for seed in range(first, last):
+        found = episode(seed, MODES[name])
+        reached.update(found.reached)
+        wrong += [(seed, found.relocation, found.edits, text) for text in found.wrong[:1]]
+    for what, times in sorted(reached.items()):
+        print(f"{times:6} {what}")
+    print(f"{name}: {len(wrong)} of {last - first} episodes are wrong")
+    for line in wrong[:show]:
+        print("  ", *line)
+    return len(wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(bool(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), *map(int, sys.argv[4:]))))
