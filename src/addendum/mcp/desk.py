@@ -214,7 +214,15 @@ class Desk:
         return name
 
     def _watched(self, see: Observer) -> Context:
-        return replace(self.context, observer=see)
+        others = self.context.observer
+
+        def both(event: Mapping[str, Json]) -> None:
+            try:
+                see(event)
+            finally:
+                others(event)
+
+        return replace(self.context, observer=both)
 
     @staticmethod
     def _args(ask: asked.Plan) -> Json:

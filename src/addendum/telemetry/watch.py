@@ -53,7 +53,7 @@ class Watch:
         self._waiting: queue.Queue[Noted | threading.Event | None] = queue.Queue(most)
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._closed = False
+        self._closed = self._ending = False
 
     def __call__(self, event: Mapping[str, Any]) -> None:
         """Take note of an event. Never waits, never raises."""
@@ -82,18 +82,19 @@ class Watch:
         return done.wait(max(0.0, until - time.monotonic()))
 
     def close(self, seconds: float = PATIENCE) -> bool:
-        """Flush, and end the sink. False if that takes too long: it is left to itself."""
-        if self._closed:
-            return True
+        """End the sink, once it has taken everything. False if that takes too long: it is left to itself."""
+        until = time.monotonic() + seconds
         self._closed = True
         thread = self._thread
         if thread is None:
             return True
-        try:
-            self._waiting.put(None, timeout=seconds)
-        except queue.Full:
-            return False
-        thread.join(seconds)
+        if not self._ending:
+            try:
+                self._waiting.put(None, timeout=seconds)
+            except queue.Full:
+                return False
+            self._ending = True
+        thread.join(max(0.0, until - time.monotonic()))
         return not thread.is_alive()
 
     def _start(self) -> None:
@@ -155,13 +156,17 @@ class Watchers:
         return tell
 
     def flush(self, seconds: float = PATIENCE) -> bool:
-        """Wait for each of them."""
-        return False not in [watch.flush(seconds) for watch in self._watches]
+        """Wait for each of them, so many seconds in all."""
+        until = time.monotonic() + seconds
+        return False not in [watch.flush(max(0.0, until - time.monotonic())) for watch in self._watches]
 
-    def close(self) -> None:
-        """End each of them, and close what they wrote to."""
+    def close(self, seconds: float = PATIENCE) -> None:
+        """End each of them, within so many seconds in all, and close what they wrote to."""
+        until = time.monotonic() + seconds
         for watch in self._watches:
-            watch.close()
+            watch.close(0.0)
+        for watch in self._watches:
+            watch.close(max(0.0, until - time.monotonic()))
         closing, self._closing = self._closing, ()
         for close in closing:
             close()

@@ -123,6 +123,24 @@ def test_several_are_one() -> None:
     assert not Watchers(())
 
 
+def test_ends_share_their_patience() -> None:
+    """All of them are told to end before the first is waited for; one that comes back later ends in order."""
+    release, sinks = threading.Event(), [Kept() for _ in range(3)]
+
+    def hanging(sink: Kept) -> Kept:
+        release.wait(30)
+        return sink
+
+    watches = [Watch(lambda sink=sink: hanging(sink)) for sink in sinks]  # type: ignore[misc]
+    watchers = Watchers(tuple(watches))
+    watchers({"event": "log"})
+    watchers.close(0.01)
+    watchers({"event": "log"})
+    release.set()
+    assert all(watch.close(30) for watch in watches)
+    assert all(sink.ended and len(sink.noted) == 1 for sink in sinks)
+
+
 def test_an_observer_that_raises_does_not_hide_an_event_from_the_next() -> None:
     """Its exception goes where it would have gone."""
     sink = Kept()
