@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
+from addendum.authority.catalog import Capability
 from addendum.authority.declare import declare
 from addendum.canon import canonical
 from addendum.errors import CapabilityError
 from addendum.ports import Provider, Reply, Request, Usage
 from addendum.providers.local import LocalProvider
+from addendum.providers.router import Router
+from addendum.providers.threads import LoopThread
 from addendum.testing import DemoProvider, Fault, ScriptedProvider
+from addendum.testing.demo import CAPABILITIES
 
 PAYLOAD: dict[str, Any] = {"url": "mem://1", "criteria": "sharp"}
 
@@ -55,7 +59,28 @@ def local(wait: bool) -> Callable[[], Provider]:
     return make
 
 
-@pytest.fixture(params=[demo, scripted, local(False), local(True)], ids=["demo", "scripted", "local", "local async"])
+class Offered(DemoProvider):
+    """The demo provider as a service of a services file."""
+
+    @property
+    def capabilities(self) -> Sequence[Capability]:
+        """What it offers."""
+        return [each for each in CAPABILITIES if not each.waits]
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def routed() -> Provider:
+    """Services behind a router, on its own loop."""
+    service = Offered(faults=[Fault("review.visual", "refused", "no", dispatch=3)])
+    return Router([service], LoopThread(), redact=str, redact_value=lambda value: value)
+
+
+@pytest.fixture(
+    params=[demo, scripted, local(False), local(True), routed],
+    ids=["demo", "scripted", "local", "local async", "services"],
+)
 def provider(request: pytest.FixtureRequest) -> Provider:
     """One provider after the other."""
     made: Provider = request.param()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -130,6 +131,19 @@ def test_a_revision_asks_for_nothing_twice(app: App, server: OpenAIServer, folde
     before, after = dict(first.result), dict(second.result)  # type: ignore[arg-type, call-overload]
     del after["more"]
     assert canonical(before) == canonical(after)
+
+
+def test_several_runs_at_once_on_one_loop_and_on_another(app: App, server: OpenAIServer) -> None:
+    """Services run on their own loop: blocking, awaited, and side by side, with the same clients."""
+
+    async def both() -> list[str]:
+        found = await asyncio.gather(*(app.aio.run(ONE, run=f"r{n}") for n in range(3)))
+        return [each.status for each in found]
+
+    assert app.run(ONE, run="first").status == "completed"
+    assert asyncio.run(both()) == ["completed"] * 3
+    assert app.run(ONE, run="last").status == "completed"
+    assert len(server.worked) == 5
 
 
 def test_a_certificate_names_the_files(app: App, server: OpenAIServer) -> None:

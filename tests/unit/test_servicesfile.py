@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -150,3 +151,36 @@ def test_a_price_that_nobody_knows_has_to_be_said(tmp_path: Path) -> None:
     path.write_text('[capability."a.b"]\nkind = "image"\nmodel = "m"\n', "utf-8")
     with pytest.raises(ConfigError, match=r"Nobody knows what an image of a\.b costs"):
         wiring.open_provider(str(path))
+
+
+@pytest.mark.parametrize(("package", "kind"), [("openai", "image"), ("pydantic_ai", "text")])
+def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, kind: str) -> None:
+    """The base install reads the file, and says what to install."""
+    monkeypatch.setitem(sys.modules, package, None)
+    path = tmp_path / "services.toml"
+    path.write_text(f'[capability."a.b"]\nkind = "{kind}"\nmodel = "openai:m"\nprice_usd = "0.02"\n', "utf-8")
+    assert wiring.services(path).capabilities
+    with pytest.raises(ConfigError, match="isn't installed") as caught:
+        wiring.open_provider(str(path))
+    assert "addendum[models]" in caught.value.hint
+
+
+def test_what_was_opened_is_closed_when_another_service_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error leaves nothing running."""
+    from addendum.providers import text
+
+    closed: list[str] = []
+    monkeypatch.setattr(text.Text, "close", lambda self: _note(closed))
+    (tmp_path / "answers.json").write_text("[]", "utf-8")
+    good = '[capability."a.b"]\nkind = "text"\nmodel = "scripted:answers.json"\n'
+    bad = '[capability."c.d"]\nkind = "image"\nmodel = "m"\n'
+    (tmp_path / "services.toml").write_text(good + bad, "utf-8")
+    with pytest.raises(ConfigError):
+        wiring.open_provider(str(tmp_path / "services.toml"))
+    assert closed == ["closed"]
+
+
+async def _note(closed: list[str]) -> None:
+    closed.append("closed")

@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import parse_qsl, urlsplit
@@ -46,6 +47,8 @@ ENVELOPE: Final = 64 * 1024
 URL: Final = 4096
 REVISED: Final = 4000
 """Characters of the prompt that a service says it used instead."""
+MARGIN: Final = 0.95
+"""Of the time limit: that an image can't be fetched is told here, where it is known that it was made."""
 RESENT: Final = 2
 """How often a request is sent again with the same idempotency key."""
 OWN: Final = frozenset({"prompt", "model", "n", "stream", "partial_images", "size", "seed", "response_format"})
@@ -130,7 +133,7 @@ class Images:
         if spec.price_usd is None and spec.most_usd is None:
             raise ConfigError(
                 f"Nobody knows what an image of {name} costs, so nothing could be reserved for it.",
-                hint='Say it: price_usd = "0.04", or most_usd where the service reports what it charged.',
+                hint='Say it: price_usd = "0.04", or the most of one as most_usd, where its report says what it cost.',
             )
         self._offered = offer(
             name,
@@ -160,6 +163,7 @@ class Images:
     async def dispatch(self, request: Request) -> Reply:
         """Make one image, and keep it. Raises `CapabilityError` and `UnknownOutcome`."""
         given = asking.payload(request)
+        until = time.monotonic() + MARGIN * self._spec.timeout
         try:
             await asyncio.to_thread(self._tools.artifacts.ready, self._spec.max_bytes)
         except StoreError as error:
@@ -171,7 +175,7 @@ class Images:
         answer = await faults.resent(send, most=RESENT if self._spec.idempotency else 0, pause=self._tools.backoff)
         usage = self._usage(answer)
         try:
-            return Reply(await self._kept(answer), usage)
+            return Reply(await self._kept(answer, until), usage)
         except (NotFetched, StoreError) as error:
             cost = self._offered.price if usage.cost is None else usage.cost
             raise CapabilityError(
@@ -263,15 +267,16 @@ class Images:
 
     # --- the answer --------------------------------------------------------------------------------------------
 
-    async def _kept(self, answer: Any) -> dict[str, Json]:
-        """Put the image into the artifact store, and return the result. Raises `NotFetched`, `StoreError`."""
+    async def _kept(self, answer: Any, until: float) -> dict[str, Json]:
+        """Put the image into the artifact store, and return the result; `until` is a time of `time.monotonic()`.
+        Raises `NotFetched`, `StoreError`."""
         first = _first(answer)
         url = first.get("url")
         inline = first.get("b64_json")
         if isinstance(inline, str) and inline:
             data = download.decoded(inline, self._spec.max_bytes)
         elif isinstance(url, str) and url:
-            data = await self._downloads.fetch(url, self._spec.timeout)
+            data = await self._downloads.fetch(url, max(1.0, until - time.monotonic()))
         else:
             raise NotFetched("the answer has neither its bytes nor its address")
         kind = media.kind(data)
@@ -289,15 +294,28 @@ class Images:
         return found
 
     def _usage(self, answer: Any) -> Usage:
-        """Return what the service reports: tokens, and its own word on what it charged."""
+        """Return what the service reports: tokens, and what it charged, in its own words or at the list's prices."""
         said = answer.get("usage") if isinstance(answer, dict) else None
         if not isinstance(said, dict):
             return Usage()
         tokens, cost = said.get("total_tokens"), said.get("cost")
-        charged: int | None = None
+        charged = self._listed(said)
         if isinstance(cost, int | float) and not isinstance(cost, bool) and math.isfinite(cost) and cost >= 0:
             charged = nano(cost)
         return Usage(charged, tokens if isinstance(tokens, int) and tokens >= 0 else 0)
+
+    def _listed(self, said: Mapping[str, Any]) -> int | None:
+        """Return what the tokens cost by the price list, where no price of an image was named; None if it can't say."""
+        given, made = said.get("input_tokens"), said.get("output_tokens")
+        if self._spec.price_usd is not None or not isinstance(given, int) or not isinstance(made, int):
+            return None
+        prices = extra("genai_prices", "models", "image")
+        usage = prices.Usage(input_tokens=given, output_tokens=made)
+        try:
+            found = prices.calc_price(usage, self._spec.model, provider_api_url=self._spec.url).total_price
+        except (LookupError, ValueError):
+            return None
+        return nano(found) if found >= 0 else None
 
     def _useless(self, why: str) -> CapabilityError:
         """Return the failure of an answer that came and can't be used: its price is counted."""

@@ -142,6 +142,21 @@ def test_what_the_service_says_that_it_charged_counts(web: WebServer) -> None:
     assert (usage.cost, usage.tokens) == (12_500_000, 9)
 
 
+def test_tokens_cost_what_the_list_says(web: WebServer) -> None:
+    """Where no price of an image was named, and the list knows model and address; else the most counts."""
+    from addendum.providers import image
+
+    body = b', "usage": {"input_tokens": 100, "output_tokens": 1000, "total_tokens": 1100}}'
+    web.answers["/images/generations"] = Give(envelope(picture("a"))[:-1] + body)
+    assert ask(images(web.url, price_usd=None, most_usd="0.05", model="gpt-image-1"), PROMPT).usage.cost is None
+    listed = images(image.OPENAI, price_usd=None, most_usd="0.05", model="gpt-image-1")
+    usage = {"input_tokens": 100, "output_tokens": 1000, "total_tokens": 1100}
+    assert listed._usage({"usage": usage}).cost == 40_500_000  # type: ignore[attr-defined]
+    named = images(image.OPENAI, price_usd="0.04", model="gpt-image-1")
+    assert named._usage({"usage": usage}).cost is None  # type: ignore[attr-defined]
+    assert listed._usage({"usage": {"input_tokens": -1, "output_tokens": "x"}}).cost is None  # type: ignore[attr-defined]
+
+
 def test_the_catalogs_side(server: OpenAIServer) -> None:
     """Paid, with a price, sizes by the schema, and the model named: another one gives another result."""
     (found,) = images(server.url, most_usd="0.05", idempotency=True).capabilities
