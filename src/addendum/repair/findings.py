@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 from addendum.authority.money import usd
 from addendum.canon import Json
 from addendum.gate.counterexample import Counterexample
+from addendum.kernel.claims import Relocation
 from addendum.plan import Plan
 from addendum.script.report import Violation
 
@@ -21,14 +22,15 @@ PAYLOAD: Final = 2000
 """Characters of a payload's JSON that a finding has."""
 
 OUT: Final[Mapping[str, str]] = {
-    "removed": "Put the call back where it was: the same function, the same enclosing blocks, the same expression. If "
-    "it only stands elsewhere now, name its old and its new place in `moves`.",
+    "removed": "Put the call back where it was: the same function, the same enclosing blocks, the same expression.",
     "call_changed": "Write the call expression as it was, and make new calls beside or behind it.",
     "capability_changed": "Put the committed call back, and call the other capability behind it.",
     "divergence": "Let this call ask for exactly what it asked for: compute its payload as before.",
-    "ambiguous": "Write take=2 in the call that is new work, or name in `moves` where the committed call stands now.",
+    "ambiguous": "Write take=2 in the call that is new work.",
 }
 """What a model can do about a counterexample of the gate. Drops and new versions are an operator's to allow."""
+MOVED: Final = " If it only stands elsewhere now, name its old and its new place in `moves`."
+"""And unless the policy is `strict`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +85,7 @@ def violations(found: Iterable[Violation]) -> list[Finding]:
     ]
 
 
-def counterexample(example: Counterexample, plan: Plan) -> Finding:
+def counterexample(example: Counterexample, plan: Plan, relocation: Relocation) -> Finding:
     """Return a counterexample of the gate, or of the plan if it is a divergence, with both payloads."""
     facts: dict[str, Json] = {
         "place": example.place,
@@ -105,7 +107,8 @@ def counterexample(example: Counterexample, plan: Plan) -> Finding:
         guard="plan" if example.kind == "divergence" else "gate",
         kind=example.kind,
         message=example.message,
-        way_out=OUT[example.kind],
+        way_out=OUT[example.kind]
+        + (MOVED if example.kind in ("removed", "ambiguous") and relocation != "strict" else ""),
         line=example.now[1],
         facts=facts,
     )

@@ -104,7 +104,7 @@ def _planned(
         return Judgement(found=(gone,), admission=admission)
     if drawn.plan is None:
         return Judgement(found=tuple(_envelope(drawn.admission)), admission=drawn.admission)
-    found = list(_plan(journal, drawn.plan, options))
+    found = [*_plan(journal, drawn.plan, options), *_payloads(context, journal, drawn.plan)]
     found = [each for each in found if each.guard == "gate"] or found
     return Judgement(
         found=tuple(found[: findings.SHOWN]), drawn=drawn, allowances=allowances, admission=drawn.admission
@@ -213,8 +213,8 @@ def _envelope(admission: Admission) -> Iterator[Finding]:
 
 
 def _plan(journal: Journal, plan: Plan, options: Options) -> Iterator[Finding]:
-    yield from (findings.counterexample(each, plan) for each in plan.verdict.counterexamples)
     policy = policy_of(journal, options.policy)
+    yield from (findings.counterexample(each, plan, policy.relocation) for each in plan.verdict.counterexamples)
     paid_again = [call for call in plan.frontier if call.finding is not None]
     for call in paid_again if policy.ledger == "auto" else [c for c in paid_again if c.finding and c.finding.denied]:
         yield _again(call)
@@ -236,6 +236,32 @@ def _plan(journal: Journal, plan: Plan, options: Options) -> Iterator[Finding]:
             )
     if isinstance(plan.end, Raised):
         yield _raised(plan.end)
+
+
+def _payloads(context: Context, journal: Journal, plan: Plan) -> Iterator[Finding]:
+    """Yield new calls that would fail, or be denied, for what they ask: nothing would be sent for them."""
+    where = granted(journal).where
+    for call in plan.frontier:
+        capability = context.catalog.get(call.capability)
+        facts: dict[str, Json] = {"call": call.identity, "payload": call.payload}
+        problem = context.schemas.problem(capability.input, call.payload) if capability is not None else ""
+        narrowed = where.get(call.capability)
+        if problem:
+            yield Finding(
+                guard="plan",
+                kind="invalid_input",
+                message=f"The call {call.identity} asks {call.capability} for what it doesn't take: {problem}.",
+                way_out="Write the payload as the list of capabilities says.",
+                facts=facts,
+            )
+        elif narrowed and (problem := context.schemas.problem(narrowed, call.payload)):
+            yield Finding(
+                guard="plan",
+                kind="outside",
+                message=f"The call {call.identity} of {call.capability} is outside the grant: {problem}.",
+                way_out="Ask for what the grant admits, or do without the call.",
+                facts=facts,
+            )
 
 
 def _again(call: NewCall) -> Finding:

@@ -61,6 +61,7 @@ def test_what_a_guard_finds_goes_back_with_the_candidate(world: World) -> None:
         (FILM.replace('run("image.generate"', 'run("video.generate"'), ("gate", "capability_changed")),
         (DIVERGING, ("plan", "divergence")),
         (FILM, ("answer", "unchanged")),
+        (MENDED.replace('"Three"', "[3]"), ("plan", "invalid_input")),
         (FILM.replace("    urls = []\n", "    urls = []\n    urls[3]\n"), ("plan", "fails")),
     ],
 )

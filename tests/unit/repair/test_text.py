@@ -16,7 +16,8 @@ from addendum.repair.findings import Finding
 from addendum.repair.loop import brief
 
 HOST = re.compile(
-    r"^(#|$|Lines behind|them is an|Each place|None|\d+ calls at|  line |  not in|The |Failed|Nothing of|Moves|and )"
+    r"^(#|$|Lines behind|them is an|Each place|None|One may|New versions|Allowed to|\d+ calls at|  line |  not in"
+    r"|The |Failed|Nothing of|Moves|and )"
 )
 """How a line of the host's begins."""
 FINDING = re.compile(r"^\d+\. (answer|checker|calls|capabilities|gate|plan): ")
@@ -69,6 +70,8 @@ def everywhere(said: str) -> Brief:
         ),
         last=Last(script=said, findings=(found,), moves={said: said}),
         limits=({"limit": said, "used": said, "held": said},),
+        supersede=(said,),
+        drops=(said,),
     )
 
 
