@@ -14,6 +14,7 @@ from typing import Any
 import jsonschema
 import pytest
 from pydantic import ValidationError
+from tests.certificates import certificate
 from tests.webserver import Give, Got, WebServer
 
 from addendum.credentials import Credentials
@@ -233,6 +234,28 @@ def test_out_of_time(web: WebServer) -> None:
     found = failure(opened(web, timeout=0.2), {"url": web.url})
     never.set()
     assert found.code == "timeout"
+
+
+def test_tls(tmp_path: Path) -> None:
+    """A certificate has to be trusted, and to be the host's; nothing is sent before it is."""
+    ca, context = certificate(tmp_path)
+    other, _ = certificate(tmp_path, "other.example")
+    with WebServer(tls=context) as web:
+        web.answers["/"] = Give(b'"fine"')
+        url = f"https://127.0.0.1:{web.port}"
+        inside = f"https://inside.example:{web.port}"
+        hosts = {url: {}, inside: {"private": True}}
+        for trusted, asked in (("", url), (other.name, url), (ca.name, inside)):
+            service = http.open("x", http.Spec(kind="http", hosts=hosts, ca=trusted), tools(tmp_path))
+            service.resolve = lambda host, port: ["127.0.0.1"]
+            found = failure(service, {"url": asked})
+            assert (found.code, "certificate" in found.message) == ("refused", True)
+        assert not web.got
+        spec = http.Spec(kind="http", hosts=hosts, ca=ca.name)
+        assert ask(http.open("x", spec, tools(tmp_path)), {"url": url})["json"] == "fine"
+        plain = http.Spec(kind="http", hosts={url.replace("https", "http"): {}})
+        with pytest.raises(CapabilityError):
+            ask(http.open("x", plain, tools()), {"url": url})
 
 
 # --- redirects --------------------------------------------------------------------------------------------------
