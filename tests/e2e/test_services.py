@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -224,6 +226,36 @@ def test_no_image_beyond_the_grant(app: App, server: OpenAIServer) -> None:
     result = app.run(ONE, grant=grant)
     assert result.status in ("paused", "not_admitted")
     assert not server.requests
+
+
+KILLED = """
+import os, sys
+from addendum import App, artifacts
+
+put = artifacts.FileArtifacts.put
+
+def killed(self, data, media_type):
+    put(self, data, media_type)
+    os._exit(9)
+
+artifacts.FileArtifacts.put = killed
+App(provider="services.toml", store=".addendum/store.db").run(sys.argv[1], run="one")
+"""
+
+
+def test_a_process_that_is_killed_between_the_file_and_its_record(app: App, server: OpenAIServer, folder: Path) -> None:
+    """The file is whole and durable; the call is unresolved, and isn't sent again; a person writes the result back."""
+    done = subprocess.run([sys.executable, "-c", KILLED, ONE], cwd=folder, timeout=60, check=False)
+    assert done.returncode == 9
+    ((reference, data),) = artifacts(folder).items()
+    assert data == server.files[0]
+    assert app.resume("one").stop == "unresolved"
+    assert len(images(server)) == 1
+    result = {"artifact": reference, "media_type": "image/png", "bytes": len(data)}
+    app.reconcile("one", result=result)
+    done_now = app.resume("one")
+    assert (done_now.status, done_now.result) == ("completed", result)
+    assert len(images(server)) == 1
 
 
 # --- keys ---------------------------------------------------------------------------------------------------------

@@ -107,11 +107,11 @@ def refusal(
     pause = retry_after(answer.headers, now)
     message = f"{answer.status}: {text}" if text else f"it answered {answer.status}"
     status = answer.status
-    if status == 402 or any(word in code for word in _QUOTA):
+    if status == 402 or (status < 500 and any(word in code for word in _QUOTA)):
         return CapabilityError("rate_limited", message)
     if status in _LIMITED:
         return CapabilityError("rate_limited", message, True, retry_after=pause)
-    if status in _REFUSED or any(word in code for word in _POLICY):
+    if status in _REFUSED or (status < 500 and any(word in code for word in _POLICY)):
         return CapabilityError("refused", message)
     if status in _INVALID:
         return CapabilityError("invalid_input", message)

@@ -197,7 +197,8 @@ class Images:
     async def _sent(self, given: Mapping[str, Any], key: str) -> Any:
         """Send the request and return the answer's JSON, read up to a limit."""
         spec = self._spec
-        headers: dict[str, Any] = {"Idempotency-Key": key} if spec.idempotency else {}
+        headers: dict[str, Any] = {"Accept-Encoding": "identity"}  # a limit on bytes is one on what is unpacked
+        headers |= {"Idempotency-Key": key} if spec.idempotency else {}
         if not spec.bearer:
             headers["Authorization"] = self._openai.Omit()
         try:

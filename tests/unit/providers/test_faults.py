@@ -154,6 +154,8 @@ def test_our_own_errors_pass() -> None:
         (400, {"error": {"code": "content_policy_violation", "message": "no monsters"}}, "refused"),
         (400, {"error": {"code": "moderation_blocked", "message": "no monsters"}}, "refused"),
         (400, {"error": {"code": "bad_size", "message": "too large"}}, "invalid_input"),
+        (500, {"error": {"code": "content_filter", "message": "broken"}}, "unknown"),
+        (500, {"error": {"code": "insufficient_quota", "message": "broken"}}, "unknown"),
         (400, {"detail": "too large"}, "invalid_input"),
         (400, {"error": "too large"}, "invalid_input"),
         (400, ["too large"], "invalid_input"),
