@@ -69,20 +69,23 @@ class Paths:
     def _path(self, text: str) -> bool:
         """Check a path; return whether it is the main strand's (no branch in it)."""
         unknown: list[tuple[str, str]] = []
+        good, calls, plain = self._good, self._calls, '"' not in text
         outer = text
-        while (main := self._good.get(outer)) is None:
+        while (main := good.get(outer)) is None:
             path = outer
-            outer, last = _split(path)
+            if plain:
+                outer, _, last = path.rpartition(JOIN)
+            else:
+                outer, last = _split(path)
             unknown.append((path, last))
         for path, last in reversed(unknown):
-            main = self._frame(path, last) and main
-            self._good[path] = main
+            if last not in calls:
+                main = self._frame(path, last) and main
+            good[path] = main
         return main
 
     def _frame(self, path: str, text: str) -> bool:
         """Check the last frame of a path; return whether it is no branch."""
-        if text in self._calls:
-            return True
         position, _, number = text[:-1].partition("[")
         if number.isdigit() and number.isascii() and position in self._positions:
             # Loops and branches, by far the most frequent new frames, without the parser.

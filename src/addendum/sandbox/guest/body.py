@@ -132,7 +132,7 @@ async def _wf_read(prefix, position, name, text):
 
 def _wf_call(prefix, position, awaited):
     # Not async: the script awaits what it gets back at once, so nothing comes between, and a frame less is entered.
-    identity = (_wf_at[0] if prefix is None else prefix) + position
+    identity = prefix + position
     used = _wf_used.get(identity, 0)
     _wf_used[identity] = used + 1
     _wf_at[0] = f"{identity}:{used} > " if used else f"{identity} > "
