@@ -29,16 +29,18 @@ from pydantic import Field, model_validator
 from addendum.authority.catalog import Capability
 from addendum.canon import Json
 from addendum.credentials import Secret
-from addendum.errors import CapabilityError, ConfigError, UnknownOutcome
+from addendum.errors import CapabilityError, ConfigError, StoreError, UnknownOutcome
 from addendum.ports import Artifacts, Reply, Request
 from addendum.providers import service, worktree
-from addendum.providers.agentjob import LOCK, MOST_FILES, PATCH, RESULT, Job
+from addendum.providers.agentjob import LOCK, LONGEST_PATH, MOST_FILES, PATCH, RESULT, Job
 from addendum.providers.service import Tools
 
 TASK: Final = "{task}"
 LONGEST_TASK: Final = 100_000
 BASE: Final = r"^[A-Za-z0-9_][A-Za-z0-9_./-]{0,199}$"
 VARIABLE: Final = r"^[A-Za-z_][A-Za-z0-9_]{0,99}$"
+LETTER: Final = 6
+"""The most bytes of a letter as JSON."""
 MARGIN: Final = 300.0
 """Seconds beyond the command's own for the worktree before it and the diff after it."""
 WAITED: Final = 25.0
@@ -137,6 +139,8 @@ class Service:
                 about="Let an agent work on a commit and return its diff.",
                 lookup=True,
                 agentic=True,
+                max_payload=LETTER * LONGEST_TASK + 64 * 1024,
+                max_result=LETTER * (2 * spec.max_output + spec.max_diff + MOST_FILES * LONGEST_PATH),
             )
         ]
 
@@ -154,7 +158,11 @@ class Service:
                 raise UnknownOutcome("an agent with this key was started before, and nobody knows its end") from None
             return found
         await self._performed(job)
-        found = self._read(folder, failures=True)
+        try:
+            found = self._read(folder, failures=True)
+        except StoreError as error:
+            # The result is kept in the folder: a lookup finds it once there is room for its patch.
+            raise UnknownOutcome(f"the agent has ended, and its patch can't be kept: {error}") from None
         if found is None:
             raise UnknownOutcome("the agent's process ended without a result")
         return found
@@ -288,7 +296,7 @@ def output(spec: Spec) -> dict[str, Json]:
     changed: dict[str, Json] = {
         "type": "object",
         "properties": {
-            "path": {"type": "string", "maxLength": 4096},
+            "path": {"type": "string", "maxLength": LONGEST_PATH},
             "status": {"enum": ["added", "modified", "deleted"]},
         },
         "required": ["path", "status"],

@@ -44,6 +44,7 @@ LARGEST_PATCH: Final = 64 * 1024 * 1024
 MARGIN: Final = 64 * 1024
 """What is dropped where a text was cut before it was redacted: half a secret is found by no search."""
 MOST_FILES: Final = 1000
+LONGEST_PATH: Final = 4096
 HOME: Final = "{home}"
 STOPPED: Final = "it was ended from outside"
 
@@ -158,7 +159,10 @@ def _done(
         "stdout": stdout,
         "stderr": stderr,
         "base": commit,
-        "changed": [{"path": path, "status": status} for path, status in changes.files[:MOST_FILES]],
+        "changed": [
+            {"path": credentials.redact(path)[:LONGEST_PATH], "status": status}
+            for path, status in changes.files[:MOST_FILES]
+        ],
         "diff": text[: job.diff],
         "cut": sorted(
             name

@@ -33,7 +33,7 @@ from addendum import canon, media
 from addendum.authority.catalog import Capability
 from addendum.canon import Json
 from addendum.credentials import Secret
-from addendum.errors import CapabilityError, ConfigError, NotJson, UnknownOutcome
+from addendum.errors import CapabilityError, ConfigError, NotJson, StoreError, UnknownOutcome
 from addendum.ports import Artifacts, Reply, Request
 from addendum.providers import addresses, faults, service, urls
 from addendum.providers.addresses import Resolve
@@ -66,6 +66,10 @@ KEPT: Final = frozenset({"accept", "accept-language", "content-type"})
 """Headers of a script that go with a redirect to another origin."""
 INLINE: Final = 1024 * 1024
 """Bytes of text or JSON that stand in a result; more of it becomes an artifact."""
+LETTER: Final = 6
+"""The most bytes of a letter as JSON."""
+ENVELOPE: Final = 256 * 1024
+"""The most bytes of a payload or a result beside the body."""
 MARGIN: Final = 0.95
 """Of the time limit: an answer's absence is told here, where it is known whether anything was sent."""
 
@@ -186,7 +190,7 @@ def open(name: str, spec: Spec, tools: Tools) -> Service:
         )
         for text, host in spec.hosts.items()
     }
-    return Service(name, spec, hosts, tools.artifacts, _tls(spec.ca, tools.folder))
+    return Service(name, spec, hosts, tools.artifacts, _tls(spec.ca, tools.folder), tools.backoff)
 
 
 def _template(value: str, tools: Tools) -> tuple[str | Secret, ...]:
@@ -239,13 +243,15 @@ class Asked:
 
 @dataclass(slots=True)
 class Service:
-    """The service of one specification. `resolve` finds a name's addresses."""
+    """The service of one specification. `backoff` is the pause before a request is sent again with the same key, in
+    seconds; `resolve` finds a name's addresses."""
 
     name: str
     spec: Spec
     hosts: Mapping[Origin, Allowed]
     artifacts: Artifacts
     tls: ssl.SSLContext
+    backoff: float = 0.5
     resolve: Resolve = addresses.system
     threads: Threads = field(default_factory=Threads)
 
@@ -263,16 +269,17 @@ class Service:
                 about="Send an HTTP request to " + ", ".join(str(each) for each in list(self.hosts)[:3]) + ".",
                 provider_key=spec.idempotency,
                 open_world=True,
-                max_payload=spec.max_request + 64 * 1024,
+                max_payload=spec.max_request + ENVELOPE,
+                max_result=LETTER * INLINE + ENVELOPE,
             )
         ]
 
     async def dispatch(self, request: Request) -> Reply:
         """Send one request, and what it is redirected to. Raises `CapabilityError` and `UnknownOutcome`."""
         asked = read(cast("dict[str, Any]", request.payload), self.spec)
-        if not self.spec.idempotency:
-            return await self._sent(asked, request.key)
-        return await faults.resent(lambda: self._sent(asked, request.key), most=self.spec.retries)
+        tries = 1 + (self.spec.retries if self.spec.idempotency else 0)
+        seconds = self.spec.timeout * MARGIN / tries
+        return await faults.resent(lambda: self._sent(asked, request.key, seconds), most=tries - 1, pause=self.backoff)
 
     async def lookup(self, capability: str, key: str) -> Reply | None:
         """Nobody can say what became of a request."""
@@ -281,8 +288,8 @@ class Service:
     async def close(self) -> None:
         """Nothing is kept open."""
 
-    async def _sent(self, asked: Asked, key: str) -> Reply:
-        deadline = time.monotonic() + self.spec.timeout * MARGIN
+    async def _sent(self, asked: Asked, key: str, seconds: float) -> Reply:
+        deadline = time.monotonic() + seconds
         effects = self._effects(asked.method)
         for left in range(self.spec.redirects, -1, -1):
             came = await self._exchange(asked, key, deadline)
@@ -371,8 +378,8 @@ class Service:
         return replace(asked, target=target, headers=headers)
 
     async def _result(self, asked: Asked, came: Came, effects: bool) -> dict[str, Json]:
-        """Return an answer as a result. An answer over the limit is a failure, but for a request with effects, which
-        may have had them: that one's body is left out."""
+        """Return an answer as a result. An answer that is too large, or can't be kept, is a failure, but for a request
+        with effects, which has had them: that one's body is left out."""
         shown = {name.lower() for name in self.spec.shown}
         found: dict[str, Json] = {
             "status": came.status,
@@ -391,7 +398,12 @@ class Service:
             value = _json(came, text)
             return {**found, "text": text} if value is None else {**found, "json": value}
         kind = media.kind(came.body)
-        kept = await self.threads.run(lambda: self.artifacts.put(came.body, kind))
+        try:
+            kept = await self.threads.run(lambda: self.artifacts.put(came.body, kind))
+        except StoreError as error:
+            if effects:
+                return {**found, "cut": True}
+            raise CapabilityError("provider_error", f"the answer can't be kept: {error}") from None
         return {**found, **kept}
 
     def _named(self) -> str:
@@ -404,7 +416,7 @@ OUTPUT: Final[dict[str, Json]] = {
     "type": "object",
     "properties": {
         "status": {"type": "integer", "minimum": 200, "maximum": 599},
-        "url": {"type": "string", "maxLength": 3 * urls.LONGEST},
+        "url": {"type": "string", "maxLength": 12 * urls.LONGEST},
         "headers": {
             "type": "object",
             "maxProperties": 50,

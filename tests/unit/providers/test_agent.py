@@ -336,6 +336,17 @@ def test_a_host_that_is_killed(tmp_path: Path, first: str) -> None:
     assert count.read_text() == "x\n"
 
 
+def test_no_room_for_the_patch(tmp_path: Path, first: str) -> None:
+    """An agent whose patch can't be kept isn't lost: a lookup finds it once there is room."""
+    service = opened(tmp_path, SH, "-c", "echo x > new; echo paid", max_diff=10)
+    assert isinstance(service.artifacts, MemoryArtifacts)
+    service.artifacts.full = True
+    with pytest.raises(UnknownOutcome, match="can't be kept"):
+        ask(service)
+    service.artifacts.full = False
+    assert lookup(service)["stdout"] == "paid\n"
+
+
 def test_a_job_that_died_with_the_machine(tmp_path: Path, first: str) -> None:
     """A job that was started and has neither a process nor a result isn't known, and isn't started again."""
     service = opened(tmp_path, "/bin/true")

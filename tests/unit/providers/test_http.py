@@ -155,6 +155,18 @@ def test_sizes(web: WebServer) -> None:
     assert "json" in ask(opened(web, max_response=102), {"url": web.url})
 
 
+def test_no_room(web: WebServer) -> None:
+    """An answer that can't be kept is a failure, unless what was asked has had its effect."""
+    web.answers["/"] = Give(b"\xff")
+    for service, payload in ((opened(web), {"url": web.url}), (opened(web, methods=["POST"]), {"url": web.url})):
+        assert isinstance(service.artifacts, MemoryArtifacts)
+        service.artifacts.full = True
+        if service.spec.methods == ["GET"]:
+            assert "can't be kept" in failure(service, payload).message
+        else:
+            assert ask(service, {**payload, "method": "POST"})["cut"] is True
+
+
 # --- failures ---------------------------------------------------------------------------------------------------
 
 
