@@ -17,16 +17,27 @@ Key = tuple[int, str]
 
 
 class State:
-    """Mutable; `cost` is replaced, never changed, so copies share it. `dead` marks a place that no path reaches."""
+    """Mutable; but a `cost` that was handed out is never changed, so copies share it. `dead`: no path comes here."""
 
-    __slots__ = ("cost", "dead", "heap", "shared", "vars")
+    __slots__ = ("_cost", "_own", "dead", "heap", "shared", "vars")
 
     def __init__(self, variables: dict[Key, V], heap: dict[int, Obj], cost: Cost) -> None:
         self.vars = variables
         self.heap = heap
-        self.cost = cost
+        self._cost = cost
+        self._own = False  # whether nobody else has this cost
         self.shared: dict[int, Cost] = {}
         self.dead = False
+
+    @property
+    def cost(self) -> Cost:
+        """How often what was called, at most, on the way here. Not to be changed."""
+        self._own = False
+        return self._cost
+
+    @cost.setter
+    def cost(self, cost: Cost) -> None:
+        self._cost, self._own = cost, False
 
     def copy(self) -> State:
         """A state that changes on its own."""
@@ -66,9 +77,9 @@ class State:
 
     def spend(self, key: Any, count: Count = 1) -> None:
         """Add to the cost."""
-        cost = self.cost.copy()
-        cost[key] = cost.get(key, 0) + count
-        self.cost = cost
+        if not self._own:
+            self._cost, self._own = self._cost.copy(), True
+        self._cost[key] = self._cost.get(key, 0) + count
 
     def charge(self, more: Mapping[Any, Count], factor: Count = 1) -> None:
         """Add a cost vector, `factor` times."""
