@@ -55,7 +55,15 @@ def test_each_json_key_is_documented(
     (tmp_path / "s.py").write_text(
         "async def orchestrate(ctx, args):\n    return await ctx.run('text.generate', {'prompt': 'x'})\n", "utf-8"
     )
+    script = (tmp_path / "s.py").read_text("utf-8").replace("orchestrate(ctx, args)", "orchestrate(ctx, args)  ")
+    answers = [{"script": text, "moves": [], "drops": [], "reason": "r"} for text in ("x", script)]
+    (tmp_path / "answers.json").write_text(json.dumps(answers), "utf-8")
     for command in (
+        "author title --model scripted:answers.json --id written",
+        "repair written --show-brief",
+        "show written --drafts",
+        "show written --draft 2",
+        "guide",
         "check s.py",
         "rule R03",
         "run s.py --id one",
@@ -84,6 +92,6 @@ def _keys(value: object, depth: int) -> set[str]:
         return _keys(value[0], depth) if value else set()
     if not isinstance(value, dict) or depth == 0:
         return set()
-    free = {"worst_case", "totals", "payload", "result", "args", "grant", "policy", "where"}
+    free = {"worst_case", "totals", "payload", "result", "args", "grant", "policy", "where", "input", "output"}
     below = [_keys(item, depth - 1) for key, item in value.items() if key not in free]
     return set(value).union(*below)
