@@ -104,15 +104,11 @@ class Tools:
         return answers.value(await _thread(lambda: self._going_on(task.run)))
 
     def _going_on(self, run: str) -> dict[str, Any]:
+        said = {"status": "running", "message": "The run goes on.", "hint": "`show` tells how it came out."}
         try:
-            return {**self.desk.standing(run), "message": "The run goes on.", "hint": "`show` tells how it came out."}
+            return {**self.desk.standing(run), **said}
         except AddendumError:  # it isn't written down yet
-            return {
-                "run": run,
-                "status": "running",
-                "message": "The run begins.",
-                "hint": "`show` tells how it stands.",
-            }
+            return {"run": run, **said}
 
     async def _approve(
         self, ctx: Ctx, params: types.CallToolRequestParams, ask: asked.Approve

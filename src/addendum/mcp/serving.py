@@ -35,12 +35,13 @@ async def over_stdio(server: Server[Any], drives: Drives, leave: Callable[[], No
     ended: asyncio.Future[None] = loop.create_future()
 
     def end() -> None:
-        drives.stop()
+        _stop(drives)
         if not ended.done():
             ended.set_result(None)
 
     with _signals(loop, end):
         await asyncio.wait({serving, ended}, return_when=asyncio.FIRST_COMPLETED)
+        _stop(drives)
         await drives.ended()
         if not serving.done():
             leave()
@@ -97,12 +98,21 @@ class _Uvicorn(uvicorn.Server):
             yield
 
     def _end(self) -> None:
-        self._drives.stop()
+        _stop(self._drives)
         self._ending = asyncio.create_task(self._ended())
 
     async def _ended(self) -> None:
         await self._drives.ended()
         self.should_exit = True
+
+
+def _stop(drives: Drives) -> None:
+    """Ask every run to come to its clean end, and say so."""
+    runs = drives.runs
+    drives.stop()
+    if runs:
+        sys.stderr.write(f"Ending: what is in flight in {', '.join(runs)} is finished and kept.\n")
+        sys.stderr.flush()
 
 
 @contextmanager
