@@ -33,6 +33,7 @@ from addendum.repair.gather import gather
 from addendum.repair.guards import Judgement, Options, judge
 from addendum.repair.keep import MAX_ANSWER, Barred, Desked, Reserved
 from addendum.repair.outcome import Outcome, Tried
+from addendum.runs import delegate
 from addendum.runs.context import Context
 from addendum.runs.revise import adopt
 from addendum.runs.start import catalog_changed, current, driving, granted, policy_of
@@ -189,11 +190,13 @@ class Loop:
         model = self.model
         if model is None:
             raise ConfigError("Nobody is named who writes scripts.", hint="Name a model with --model PROVIDER:MODEL.")
+        delegate.again(self.context, self.journal)
         line = Line(self.context, model, self.stop)
         try:
             return self._asked_by(line, Desked(self.context, self.journal, model, self.asked.timeout))
         finally:
             line.close()
+            delegate.bring_back(self.context, self.journal)
 
     def _asked_by(self, line: Line, desk: Desked) -> Outcome:
         options = self.asked.options

@@ -170,6 +170,29 @@ def test_drafts_count_in_the_accounts_of_the_principal(world: World) -> None:
     assert world.repair(model(MENDED, most=20_000_000), again=True).status == "paused"
 
 
+def test_a_childs_drafts_come_out_of_its_parents_grant(world: World) -> None:
+    """Its share went back when it failed; the loop takes it out anew, and what the model took is used there too."""
+    from addendum.runs.start import start
+
+    one = 'async def orchestrate(ctx, args):\n    return await ctx.run("text.generate", {"prompt": "x"})\n'
+    start(world.context, one, {}, grant=granted(limits=[{"meter": "cost_usd", "max": "0.2"}]), run="p")
+    world.failed(grant=granted(limits=[{"meter": "cost_usd", "max": "0.1"}]), parent="p")
+    seen: list[object] = []
+
+    def look(prompt: object) -> dict[str, object]:
+        seen.append(meters.of_run(world.store, "p", DEMO_CATALOG, world.context.clock)[1][0].left)
+        return {"script": CHANGED, "moves": [], "drops": [], "reason": ""}
+
+    from addendum.testing.scripted_model import ScriptedModel
+
+    outcome = world.repair(ScriptedModel([look], cost=3_000_000, most=MOST, most_tokens=1000), attempts=1)
+    after = meters.of_run(world.store, "p", DEMO_CATALOG, world.context.clock)[1][0]
+
+    assert outcome.status == "refused"
+    assert seen == [200_000_000 - 5_000_000 - 100_000_000]
+    assert after.left == 200_000_000 - 5_000_000 - 50_000_000 - 3_000_000
+
+
 def test_an_approval_that_names_the_loop_asks_a_person(world: World) -> None:
     """A yes is for one prompt, and used once; rules for all capabilities are about scripts."""
     rule = {"when": "always", "capability": WRITE}
