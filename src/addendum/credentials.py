@@ -7,7 +7,8 @@
 
 A value has many spellings. What comes back is searched for all those that servers, libraries and shells use: as it is,
 percent-encoded, escaped as in JSON, HTML or Python, in hexadecimal digits, and in base64 at any offset (a login is
-`base64(user:password)`). What no search can find is a value that was encrypted, hashed or cut: cut after redacting.
+`base64(user:password)`). A value that was cut off at the end of a text is found by its beginning. What no search finds
+is one that was encrypted, hashed or taken apart: cut after redacting.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import re
 import stat
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Never, NoReturn
 
@@ -106,8 +108,8 @@ class Credentials:
         self._environ = environ
         self._lock = threading.Lock()
         self._read: dict[str, Secret] = {}
-        self._patterns: dict[str, re.Pattern[str]] = {}
-        self._raw: dict[str, re.Pattern[str]] = {}
+        self._patterns: dict[str, Spelt] = {}
+        self._raw: dict[str, Spelt] = {}
 
     def __repr__(self) -> str:
         return f"Credentials({', '.join(sorted(self._handles))})"
@@ -131,9 +133,7 @@ class Credentials:
 
     def redact(self, text: str) -> str:
         """Return a text with every value that was read replaced by `[secret HANDLE]`, however it is spelt."""
-        for handle, pattern in tuple(self._patterns.items()):
-            text = pattern.sub(f"[secret {handle}]", text)
-        return text
+        return _replaced(text, self._patterns)
 
     def redact_value(self, value: Json) -> Json:
         """Return a JSON value with every text and key of it redacted, and numbers that are a value replaced by text."""
@@ -153,13 +153,9 @@ class Credentials:
 
     def redact_bytes(self, data: bytes) -> bytes:
         """Return bytes with every value that was read replaced."""
-        patterns = tuple(self._raw.items())
-        if not patterns:
+        if not self._raw:
             return data
-        text = data.decode("latin-1")
-        for handle, pattern in patterns:
-            text = pattern.sub(f"[secret {handle}]", text)
-        return text.encode("latin-1")
+        return _replaced(data.decode("latin-1"), self._raw).encode("latin-1")
 
     def _fetch(self, handle: str) -> Secret:
         source = self._handles.get(handle)
@@ -305,21 +301,65 @@ def _from_keyring(handle: str, where: str) -> str:
 # --- spellings --------------------------------------------------------------------------------------------------
 
 
-def _with(patterns: Mapping[str, re.Pattern[str]], handle: str, value: str) -> dict[str, re.Pattern[str]]:
-    found = {**patterns, handle: spellings(value)}
-    return dict(sorted(found.items(), key=lambda item: -len(item[1].pattern)))
+def _with(patterns: Mapping[str, Spelt], handle: str, value: str) -> dict[str, Spelt]:
+    found = {**patterns, handle: Spelt.of(value)}
+    return dict(sorted(found.items(), key=lambda item: -len(item[1].whole.pattern)))
 
 
 def spellings(value: str) -> re.Pattern[str]:
     """Return the pattern of everything that a value may look like in a text."""
-    data = value.encode("utf-8", "surrogateescape")
-    digits = r"[\s:]?".join(f"{byte:02x}" for byte in data)
-    return re.compile("|".join((*_base64(data), f"(?i:{digits})", _written(value))))
+    return Spelt.of(value).whole
 
 
-def _written(value: str) -> str:
-    """Return the pattern for the value letter by letter, each as it is or escaped as anybody escapes it."""
-    return "".join(f"(?:{'|'.join(_letter(letter))})" for letter in value)
+def _replaced(text: str, patterns: Mapping[str, Spelt]) -> str:
+    """Return a text with all values replaced, then the beginning of one if the text ends in it."""
+    for handle, spelt in patterns.items():
+        text = spelt.whole.sub(f"[secret {handle}]", text)
+    for handle, spelt in patterns.items():
+        at = spelt.cut_off(text)
+        if at is not None:
+            text = f"{text[:at]}[secret {handle}]"
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Spelt:
+    """What a value may look like in a text: as a whole, and the beginnings of each form, letter by letter. `least` is
+    how many letters of a beginning have to stand at the end of a text to be taken for it."""
+
+    whole: re.Pattern[str]
+    beginnings: tuple[tuple[re.Pattern[str], ...], ...]
+    least: int
+
+    @classmethod
+    def of(cls, value: str) -> Spelt:
+        """Return the spellings of a value."""
+        data = value.encode("utf-8", "surrogateescape")
+        edge = r"[A-Za-z0-9+/_=-]{0,2}"
+        base64s = _base64(data)
+        digits = [f"(?i:{byte:02x})" for byte in data]
+        letters = [f"(?:{'|'.join(_letter(letter))})" for letter in value]
+        wholes = [f"{edge}{_BREAK.join(form)}{edge}" for form in base64s]
+        forms = [*((form, _BREAK) for form in base64s), (digits, _COLON), (letters, "")]
+        return cls(
+            whole=re.compile("|".join((*wholes, _COLON.join(digits), "".join(letters)))),
+            beginnings=tuple(
+                tuple(re.compile(letter if n == 0 else between + letter) for n, letter in enumerate(form[:_BEGINNING]))
+                for form, between in forms
+            ),
+            least=min(len(value) - 1, max(SHORTEST, len(value) // 4)),
+        )
+
+    def cut_off(self, text: str) -> int | None:
+        """Return where the value begins that the text ends in the middle of, None if it doesn't."""
+        for letters in self.beginnings:
+            for first in letters[0].finditer(text, max(0, len(text) - 12 * len(letters) - 16)):
+                at, count = first.end(), 1
+                while count < len(letters) and (following := letters[count].match(text, at)) is not None:
+                    at, count = following.end(), count + 1
+                if count >= self.least and _END.fullmatch(text, at) is not None:
+                    return int(first.start())
+        return None
 
 
 def _letter(letter: str) -> list[str]:
@@ -327,31 +367,27 @@ def _letter(letter: str) -> list[str]:
     units = letter.encode("utf-16-be", "surrogatepass")
     unicode = "".join(rf"\\{{1,8}}u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
     percent = "".join(f"%(?:25)?{byte:02x}" for byte in letter.encode("utf-8", "surrogateescape"))
-    found = [
-        rf"\\{{0,8}}{re.escape(letter)}",
+    # The letter itself comes last: it may be the beginning of what it is written as.
+    return [
+        *([_NAMED[letter]] if letter in _NAMED else []),
         f"(?i:{percent})",
         f"(?i:{unicode})",
         rf"(?i:\\{{1,8}}u(?:{code:08x}|\{{0{{0,6}}{code:x}\}}))",
         rf"(?i:\\{{1,8}}x{code:02x})",
         rf"(?i:&#0{{0,6}}{code};|&#x0{{0,6}}{code:x};)",
+        rf"\\{{0,8}}{re.escape(letter)}",
     ]
-    if letter in _NAMED:
-        found.append(_NAMED[letter])
-    return found
 
 
-def _base64(data: bytes) -> list[str]:
-    """Return the patterns for the value within base64, one for each offset at which it may begin.
+def _base64(data: bytes) -> list[list[str]]:
+    """Return the patterns for the value within base64, letter by letter, for each offset at which it may begin.
 
     The letters at both ends hold bits of the neighbours and can't be known; they are taken out with the rest."""
-    found: list[str] = []
+    found: list[list[str]] = []
     for offset in range(3):
         text = base64.b64encode(b"\0" * offset + data + b"\0" * (-(offset + len(data)) % 3)).decode("ascii")
-        first = -(-offset * 8 // 6)
-        last = (offset + len(data)) * 8 // 6
-        core = [_LETTER.get(letter, letter) for letter in text[first:last]]
-        edge = r"[A-Za-z0-9+/_=-]{0,2}"
-        found.append(f"{edge}{_BREAK.join(core)}{edge}")
+        core = text[-(-offset * 8 // 6) : (offset + len(data)) * 8 // 6]
+        found.append([_LETTER.get(letter, letter) for letter in core])
     return found
 
 
@@ -367,3 +403,8 @@ _NAMED: Final[Mapping[str, str]] = {
 _LETTER: Final[Mapping[str, str]] = {"+": r"(?:[+-]|%2[Bb])", "/": r"(?:[/_]|%2[Ff])"}
 _BREAK: Final = r"(?:\s|\\{1,2}[rn]){0,4}"
 """Base64 in mails is broken into lines. Every repetition has an end, so that no text takes long to search."""
+_COLON: Final = r"[\s:]?"
+_BEGINNING: Final = 256
+"""Letters of a beginning that are compared one by one."""
+_END: Final = re.compile(r"(?:[%\\&][\\#{A-Za-z0-9]{0,9}|[xuU{0-9a-fA-F:]{0,5})(?:\.{3}|[\s…\"')\]}>]){0,8}")
+"""What may stand behind a value that was cut off: half a letter, and what tells of the cut or closes a quotation."""

@@ -278,7 +278,10 @@ def open_author(settings: Settings, named: str | None = None) -> tuple[Model, Au
         max_input=LARGEST_PROMPT,
     )
     credentials = open_credentials(file) if file is not None else Credentials({}, Path.cwd(), os.environ)
-    return open_model(choice, credentials, file.folder if file is not None and named is None else Path.cwd()), said
+    from addendum.models.redacted import RedactedModel
+
+    model = open_model(choice, credentials, file.folder if file is not None and named is None else Path.cwd())
+    return RedactedModel(model, credentials.redact, credentials.redact_value), said
 
 
 def open_artifacts(settings: Settings) -> FileArtifacts:

@@ -321,6 +321,27 @@ def test_base64_at_any_offset(name: str, user: str) -> None:
         assert len(rest) <= 4 * (50 + len(user) + len(after)) // 3 if "lines" in name else len(rest) <= 8
 
 
+@pytest.mark.parametrize("name", [*SPELLINGS, "base64", "base64 for URLs"])
+@pytest.mark.parametrize("after", ["", "…", "...", '"', "')]"])
+def test_cut_off(name: str, after: str) -> None:
+    """A value that was cut at the end of a text is taken out as far as it is there."""
+    found = held()
+    whole = SPELLINGS[name](VALUE) if name in SPELLINGS else ENCODED[name](VALUE.encode()).decode()
+    for end in range(len(whole) * 2 // 3, len(whole)):
+        left = found.redact(f"invalid key {whole[:end]}{after}")
+        assert left.startswith("invalid key ")
+        assert "[secret key]" in left
+        assert "CANARY" not in left
+        assert whole[:6] not in left
+
+
+def test_not_cut_off() -> None:
+    """A few letters that a value happens to begin with stay, and so does a beginning in the middle of a text."""
+    assert held().redact("a key is like sk-C") == "a key is like sk-C"
+    assert held().redact("sk-CANARY is how it begins") == "sk-CANARY is how it begins"
+    assert held().redact("") == ""
+
+
 def test_longest_first() -> None:
     """A value that contains another one is replaced as a whole."""
     found = Credentials({"a": "env:A", "b": "env:B"}, Path("."), {"A": "canary", "B": "canary-and-more"})

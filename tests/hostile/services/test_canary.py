@@ -139,6 +139,14 @@ def echoed(got: Got) -> Give:
     return Give(json.dumps(body).encode(), headers={"Link": f"<x?k={urllib.parse.quote(key)}>", "ETag": f'"{key}"'})
 
 
+def said(body: Any) -> Any:
+    """Answer with the key: in a text, and in a script with its reason."""
+    if '"moves"' not in json.dumps(body):
+        return f"your key: {SECRETS['env']}"
+    script = f"# {SECRETS['env']}{FAILS}"
+    return {"script": script, "moves": [], "drops": [], "reason": f"for {SECRETS['env']}"}
+
+
 @pytest.fixture
 def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
     """Start everything, and work in a folder whose secrets lie elsewhere."""
@@ -155,7 +163,7 @@ def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
     before = keyring.get_keyring()
     keyring.set_keyring(Ring())
     with (
-        OpenAIServer(f"your key: {SECRETS['env']}", key=SECRETS["env"]) as openai,
+        OpenAIServer(said, key=SECRETS["env"]) as openai,
         WebServer() as web,
         MailServer(login=("me", SECRETS["ring"])) as mail,
     ):
@@ -324,7 +332,9 @@ def test_no_secret_is_anywhere(
         "repair fails --show-brief",
         "repair fails --show-brief --json",
         "repair fails --max-attempts 1 --json",
-        *(f"{each} {run}" for run in ("all", "lost", "fails") for each in LOOKS),
+        "repair fails --max-attempts 1",
+        "author 'call it' --max-attempts 1 --id written --json",
+        *(f"{each} {run}" for run in ("all", "lost", "fails", "written") for each in LOOKS),
         "plan fails all.py --json",
         "plan fails all.py",
         "artifact list --json",
@@ -339,6 +349,7 @@ def test_no_secret_is_anywhere(
     found |= {str(path): path.read_bytes() for path in rig.folder.rglob("*") if path.is_file()}
     found |= rig.seen
     assert {name: leaks(data) for name, data in found.items() if leaks(data)} == {}
+    assert "# [secret env]" in output.out, "the script that the model wrote"
     everybody_was_asked(rig, output.out)
 
 
