@@ -227,7 +227,15 @@ def look_at_tools(settings: Settings, names: Sequence[str]) -> list[Seen]:
     )
     try:
         chosen = names or servers
-        return [tools.wait(look(name, servers[name], tools), 2 * servers[name].start_timeout + 10) for name in chosen]
+        found = [tools.wait(look(name, servers[name], tools), 2 * servers[name].start_timeout + 10) for name in chosen]
+        for seen in found:
+            said: Json = {name: dict(tool.data) for name, tool in seen.now.items()}
+            if credentials.redact_value(said) != said:
+                raise ConfigError(
+                    f"The MCP server {seen.name} puts a secret into the definition of a tool.",
+                    hint="Don't use it: what it says of its tools is kept, and shown to people and models.",
+                )
+        return found
     except ConfigError as error:
         raise ConfigError(credentials.redact(error.message), hint=error.hint) from None
     finally:

@@ -394,6 +394,18 @@ def exporting(monkeypatch: pytest.MonkeyPatch) -> Any:
     return lambda: "".join(span.to_json() for span in memory.get_finished_spans())
 
 
+def test_a_tool_that_is_defined_by_a_secret(rig: Rig, capsys: pytest.CaptureFixture[str]) -> None:
+    """An MCP server that puts its secret into what it says of its tools isn't pinned, and nothing of it is kept."""
+    described = MCP_SERVER.replace("tool()", 'tool(description="Use it with " + os.environ["TOKEN"])', 1)
+    (rig.folder.parent / "away" / "server.py").write_text(described, "utf-8")
+    (rig.folder / "addendum.toml").write_text('provider = "services.toml"\n', "utf-8")
+    assert main(["catalog", "pin", "tools", "--yes"]) == 2
+    output = capsys.readouterr()
+    assert "puts a secret into the definition" in output.err
+    assert leaks((output.out + output.err).encode()) == []
+    assert not list(rig.folder.glob("*.pins.json"))
+
+
 def test_leaks_are_found() -> None:
     """What this test looks for is found, however it is spelt and whatever stands around it."""
     for name, secret in SECRETS.items():
