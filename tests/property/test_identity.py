@@ -54,6 +54,7 @@ class Guest:
             "_wf_err": CapabilityError,
             "_wf_cap": lambda error: error,
             "_wf_exc": lambda error: error,
+            "_wf_end": lambda value: value,
             "CapabilityError": CapabilityError,
         }
         exec(compile(source, "<script>", "exec"), names)

@@ -4,6 +4,7 @@ What is written is the contract with the guest (`addendum.sandbox.guest`), in sh
 
 - each ctx call and each awaited helper gets the path it is made on and its position as leading arguments;
 - an async function takes its path from `_wf_at` when it starts, a counted loop keeps its own in `_wf_qN`;
+- an end of a slice that a bound rests on is handed to `_wf_end`, which refuses a negative one;
 - `except` and `raise` convert between `CapabilityError` and what carries it.
 
 The path is None where the function's own isn't the right one: a coroutine that is started later, by a fan-out,
@@ -29,9 +30,12 @@ _COMPOUND: Final = (
 _BEFORE_PAREN: Final = re.compile(rb"(?:[^(#]|#[^\n]*\n)*\(")
 
 
-def annotate(walk: Walk, text: Text) -> tuple[str, tuple[int, ...]]:
-    """Return the annotated text and its line map. The bodies of `walk` are numbered already."""
+def annotate(walk: Walk, text: Text, ends: Iterable[ast.expr] = ()) -> tuple[str, tuple[int, ...]]:
+    """Return the annotated text and its line map. The bodies of `walk` are numbered already; `ends` are ends of slices
+    that have to be checked, as bounds rest on them."""
     writer = _Writer(text)
+    for end in ends:
+        writer.wrapped(end, "_wf_end")
     for body in walk.bodies:
         writer.body(body)
     for handler in walk.handlers:
@@ -176,8 +180,12 @@ class _Writer:
         """Raise what carries a `CapabilityError`."""
         for raised in (node.exc, node.cause):
             if raised is not None and not (isinstance(raised, ast.Constant) and raised.value is None):
-                self.edits.insert(self.text.start(raised), "_wf_exc(")
-                self.edits.insert(self.text.end(raised), ")")
+                self.wrapped(raised, "_wf_exc")
+
+    def wrapped(self, node: ast.expr, function: str) -> None:
+        """Hand an expression to a function of the guest."""
+        self.edits.insert(self.text.start(node), f"{function}(")
+        self.edits.insert(self.text.end(node), ")")
 
 
 def _prefix(loop: Loop | None) -> str:

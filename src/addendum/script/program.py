@@ -96,7 +96,7 @@ def build(source: str, scope: Scope, bounds: Bounds) -> Program:
     for body in walk.bodies:
         number(body)
     text = Text(source)
-    annotated, line_map = annotate(walk, text)  # also puts the places of nodes in f-strings right
+    annotated, line_map = annotate(walk, text, bounds.trusted)  # also puts the places of nodes in f-strings right
     collector = _Positions(text, scope, bounds)
     for body in walk.bodies:
         collector.add(body, body.items)

@@ -18,7 +18,7 @@ from addendum.ports import Answer, End, Known, Limits, Script, Turn
 from addendum.sandbox.claims import Claims
 from addendum.sandbox.prelude import guest, prelude
 
-NAMES = ("_wf_at", "_wf_call", "_wf_err", "_wf_cap", "_wf_exc", "CapabilityError")
+NAMES = ("_wf_at", "_wf_call", "_wf_err", "_wf_cap", "_wf_exc", "_wf_end", "CapabilityError")
 SCHEDULER = ("Future", "Task", "Gather", "plain", "Watch")
 
 

@@ -139,6 +139,13 @@ def _wf_call(prefix, position, awaited):
     return awaited
 
 
+def _wf_end(value):
+    # The end of a slice that a bound of the script rests on: counted from the back, it would let more through.
+    if type(value) is int and value < 0:
+        raise ValueError(f"A slice ends at {value}, and the bound of this script needs an end from 0 on: max(0, ...).")
+    return value
+
+
 async def _wf_branch(path, awaited):
     _wf_at[0] = path  # the first thing that the branch's own task does
     return await awaited

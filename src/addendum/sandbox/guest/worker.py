@@ -249,7 +249,7 @@ def run(pipe, guest, start, turn):
     guest["_wf_nonce"] = start["nonce"]
     CapabilityError = guest["CapabilityError"]
     try:
-        names = ("_wf_at", "_wf_call", "_wf_err", "_wf_cap", "_wf_exc", "CapabilityError")
+        names = ("_wf_at", "_wf_call", "_wf_err", "_wf_cap", "_wf_exc", "_wf_end", "CapabilityError")
         script = {"__name__": "script", "__builtins__": inside, **{name: guest[name] for name in names}}
         pipe.send("ready", 0)
         pipe.flush()

@@ -31,7 +31,8 @@ class Bounds:
     per call. `multiplicity`: how often a call can run per entry of its function body or loop iteration.
     `calls_per_run`: worst case of one `ctx.run` over a whole run. `worst_case`: by capability. `set_walks` are
     expressions that are walked and may be sets; `unawaited` calls make coroutines that nobody runs, `misused`
-    ones make coroutines that are read as data.
+    ones make coroutines that are read as data. `trusted` are ends of slices that are taken not to be negative,
+    which has to be checked where they are computed.
     """
 
     loops: dict[ast.AST, int | None] = field(default_factory=dict)
@@ -43,6 +44,7 @@ class Bounds:
     set_walks: tuple[ast.AST, ...] = ()
     unawaited: tuple[ast.Call, ...] = ()
     misused: tuple[ast.Call, ...] = ()
+    trusted: tuple[ast.expr, ...] = ()
 
 
 def analyse(scope: Scope, max_steps: int = 24_000, max_bound: int = 1_000_000) -> Bounds:
@@ -82,7 +84,11 @@ def _run(machine: Machine, scope: Scope, st: State) -> Cost:
 
 def _tables(machine: Machine, scope: Scope, cost: Cost) -> Bounds:
     involved = any(problem.kind == "involved" for problem in machine.problems.values())
-    out = Bounds(problems=tuple(sorted(machine.problems.values(), key=_place)), set_walks=tuple(machine.set_walks))
+    out = Bounds(
+        problems=tuple(sorted(machine.problems.values(), key=_place)),
+        set_walks=tuple(machine.set_walks),
+        trusted=tuple(machine.trusted),
+    )
     if not involved:
         out.unawaited = tuple(node for node in machine.made if node not in machine.ran)
         out.misused = tuple(machine.misused)

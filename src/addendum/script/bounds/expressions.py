@@ -23,6 +23,7 @@ from addendum.script.bounds.values import (
     V,
     integer,
     join,
+    present,
 )
 
 FLAG = integer(0, 1)
@@ -278,7 +279,7 @@ def either(machine: Machine, node: ast.BoolOp, st: State) -> V:
         left_out.append(skipped)
         refine(machine, before, wanted, st)
         value = machine.eval(operand, st)
-        out = value if out == NONE and not wanted else join(out, value)
+        out = value if out == NONE and not wanted else join(out if wanted else present(out), value)
     for state in left_out:
         st.absorb(state)
     return out
@@ -356,17 +357,20 @@ def item_at(value: V, node: ast.expr, index: V, st: State) -> V:
 
 def sliced(machine: Machine, node: ast.AST, value: V, part: ast.Slice, st: State) -> V:
     """`value[a:b:c]`: a new sequence whose length follows from the ends."""
-    ends = [None if end is None else machine.eval(end, st) for end in (part.lower, part.upper, part.step)]
     lo, hi = length(value, st)
-    step = ends[2].num if ends[2] is not None else None
-    start = None if ends[0] is None or _is_none(part.lower) else (ends[0].num if not ends[0].top else None) or Num()
-    stop = None if ends[1] is None or _is_none(part.upper) else (ends[1].num if not ends[1].top else None) or Num()
-    backward = ends[2] is not None and not _is_none(part.step) and (step is None or step.lo <= 0)
+    start = None if part.lower is None else _end(part.lower, machine.eval(part.lower, st), 0)
+    stop = None if part.upper is None else _end(part.upper, machine.eval(part.upper, st), INF)
+    step = None if part.step is None else _end(part.step, machine.eval(part.step, st), 1)
+    backward = step is not None and step.lo <= 0
     most = hi if backward else slice_length(hi, start, stop)
+    if not backward and part.upper is not None:
+        honest = slice_length(hi, start, stop, trusting=False)
+        if most < honest and not machine.trusts(part.upper):
+            most = honest
     if step is not None and step.lo > 1 and most != INF and not backward:
         most = -(-most // step.lo)
-    least = lo if start is None and stop is None and ends[2] is None else 0
-    if start is None and stop is not None and stop.lo >= 0 and ends[2] is None:
+    least = lo if start is None and stop is None and step is None else 0
+    if start is None and stop is not None and stop.lo >= 0 and step is None:
         least = min(lo, stop.lo)
     elem = elements(value, st)
     share = _share(machine, hi, start, stop)
@@ -393,14 +397,23 @@ def _rest(
     return loop, key, int(start.lo)
 
 
-def _is_none(node: ast.expr | None) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
+def _end(node: ast.expr, value: V, missing: Count) -> Num | None:
+    """The number that an end of a slice is, None where there is none; `missing` is what it stands for where it may be
+    None."""
+    if isinstance(node, ast.Constant) and node.value is None:
+        return None
+    if value.top or value.num is None:
+        return Num()
+    if value.null:
+        return Num(min(value.num.lo, missing), max(value.num.hi, missing))
+    return value.num
 
 
-def slice_length(hi: Count, start: Num | None, stop: Num | None) -> Count:
+def slice_length(hi: Count, start: Num | None, stop: Num | None, *, trusting: bool = True) -> Count:
     """The most elements that `x[start:stop]` has when x has at most `hi`.
 
-    An end of which only the upper limit is known (`min(n, CONST)`) is taken for a count, so not negative.
+    An end of which only the upper limit is known (`min(n, CONST)`) is trusted to be a count, so not negative: the
+    annotation has that checked at run time (see `Machine.trusts`).
     """
     most = hi
     if start is not None and stop is not None and start.sym is not None and start.sym == stop.sym:
@@ -414,7 +427,7 @@ def slice_length(hi: Count, start: Num | None, stop: Num | None) -> Count:
         return most
     if stop.hi < 0:
         return max(0, min(most, hi + stop.hi))
-    if stop.lo < 0 and stop.lo != -INF:
+    if stop.lo < 0 and (stop.lo != -INF or not trusting):
         return most
     end = stop.hi
     if start is not None and start.lo >= 0:

@@ -12,7 +12,7 @@ from typing import Final
 from addendum.script.bounds.contents import length
 from addendum.script.bounds.machine import Machine
 from addendum.script.bounds.state import State
-from addendum.script.bounds.values import INF, TOP, Num, Obj, V
+from addendum.script.bounds.values import INF, TOP, Num, Obj, V, present
 
 _FLIP: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.Gt,
@@ -22,6 +22,8 @@ _FLIP: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Eq: ast.Eq,
     ast.NotEq: ast.NotEq,
 }
+_SAME: Final = (ast.Is, ast.Eq)
+_OTHER: Final = (ast.IsNot, ast.NotEq)
 _NEGATE: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.GtE,
     ast.Gt: ast.LtE,
@@ -125,6 +127,7 @@ def refine(machine: Machine, node: ast.expr, truth: bool, st: State) -> None:
             _any_of(machine, node.values, truth, st)
     elif isinstance(node, ast.Compare):
         if len(node.ops) == 1:
+            _none(machine, node, truth, st)
             _pair(machine, node.left, type(node.ops[0]), node.comparators[0], truth, st)
         elif truth:
             lefts = [node.left, *node.comparators]
@@ -140,6 +143,24 @@ def refine(machine: Machine, node: ast.expr, truth: bool, st: State) -> None:
     elif _sized(node) is not None:
         zero = ast.Constant(0)
         _pair(machine, node, ast.Gt if truth else ast.LtE, zero, True, st)
+
+
+def _none(machine: Machine, node: ast.Compare, truth: bool, st: State) -> None:
+    """`x is None`, `x is not None`: where it isn't None."""
+    kind, right, left = type(node.ops[0]), node.comparators[0], node.left
+    if not isinstance(right, ast.Constant) or right.value is not None or (kind in _SAME) is truth:
+        return
+    if isinstance(left, ast.NamedExpr):
+        left = left.target
+    if isinstance(left, ast.Name) and (kind in _SAME or kind in _OTHER):
+        _present(machine, left, st)
+
+
+def _present(machine: Machine, name: ast.Name, st: State) -> None:
+    key = machine.place(name)
+    value = st.vars.get(key) if key is not None else None
+    if key is not None and value is not None and key not in machine.volatile_vars:
+        st.vars[key] = present(value)
 
 
 def _any_of(machine: Machine, parts: list[ast.expr], truth: bool, st: State) -> None:
@@ -233,7 +254,9 @@ def _narrow(machine: Machine, name: ast.Name, op: type[ast.cmpop], lo: float, hi
         if not value.misc:
             st.dead = True
         return
-    st.vars[key] = value._replace(num=num._replace(lo=low, hi=high))
+    # What was compared by size with a number, or is equal to one, isn't None.
+    null = value.null and op is ast.NotEq
+    st.vars[key] = value._replace(num=num._replace(lo=low, hi=high), null=null)
 
 
 def _assume_number(machine: Machine, key: tuple[int, str], num: Num, other: float) -> tuple[float, float]:
@@ -309,6 +332,8 @@ def _narrow_length(machine: Machine, name: ast.Name, lo: float, hi: float, st: S
 
 
 def _truthy(machine: Machine, name: ast.Name, truth: bool, st: State) -> None:
+    if truth:
+        _present(machine, name, st)
     value = machine.load(name, st)
     if value.top:
         return

@@ -17,6 +17,7 @@ from addendum.script.bounds.state import State
 from addendum.script.bounds.values import (
     ANY_INT,
     NONE,
+    OTHER,
     TOP,
     Act,
     Closure,
@@ -106,6 +107,7 @@ class Machine:
         self.ran: set[ast.Call] = set()
         self.misused: dict[ast.Call, None] = {}
         self.set_walks: dict[ast.AST, None] = {}
+        self.trusted: dict[ast.expr, None] = {}
         self.missing: set[tuple[int, str]] = set()
         self._coros: dict[tuple[Any, ...], Coro] = {}
         self._closures: dict[tuple[Any, ...], Closure] = {}
@@ -401,6 +403,18 @@ class Machine:
             for coro in value.coros:
                 self.misused[coro.node] = None
 
+    def trusts(self, end: ast.expr) -> bool:
+        """Whether an end of a slice may be taken for a count: the annotation can have it checked at run time.
+
+        In an f-string it can't, as the places of nodes in one aren't known on every version of Python."""
+        at: ast.AST | None = end
+        while at is not None and not isinstance(at, _CARRIERS):
+            if isinstance(at, ast.JoinedStr):
+                return False
+            at = self.scope.parent.get(at)
+        self.trusted[end] = None
+        return True
+
     def walked(self, node: ast.AST, value: V, st: State) -> None:
         """Note that a value is walked in order; a set has none."""
         self.used(value)
@@ -477,7 +491,7 @@ def constant(value: object) -> V:
         return literal(value)
     if isinstance(value, int):
         return integer(int(value)) if abs(value) < 10**15 else ANY_INT
-    return NONE
+    return NONE if value is None else OTHER
 
 
 def _within(frame: Names | None, outer: Names) -> bool:

@@ -1,9 +1,10 @@
 """The abstract values of the bound analysis, and how two of them are joined.
 
 A value says what is needed for bounds and nothing else: how long a sequence can be at most, which interval an
-integer lies in, which functions and coroutines it may be or hold. `NONE` is a value without interest (None, a
-float); `TOP` is unknown JSON data; `V()` is no value at all. A component that is absent can't be there: losing a
-function or a coroutine would lose its calls, so what isn't modelled is mixed into the result, never dropped.
+integer lies in, which functions and coroutines it may be or hold. `OTHER` is a value without interest (a float, one
+of several texts), `NONE` one that may be None; `TOP` is unknown JSON data; `V()` is no value at all. A component that
+is absent can't be there: losing a function or a coroutine would lose its calls, so what isn't modelled is mixed into
+the result, never dropped.
 """
 
 from __future__ import annotations
@@ -109,6 +110,7 @@ class V(NamedTuple):
     coros: frozenset[Coro] = frozenset()
     text: str | None = None
     misc: bool = False
+    null: bool = False
 
 
 class Obj(NamedTuple):
@@ -136,7 +138,8 @@ class Obj(NamedTuple):
 
 _NOTHING: Final[frozenset[Any]] = frozenset()
 BOTTOM: Final = V()
-NONE: Final = V(misc=True)
+NONE: Final = V(misc=True, null=True)
+OTHER: Final = V(misc=True)
 TOP: Final = V(top=True)
 ANY_INT: Final = V(num=Num())
 
@@ -147,24 +150,29 @@ _new: Final = tuple.__new__
 
 def renumbered(value: V, num: Num | None) -> V:
     """The value with another number in it."""
-    top, _, seq, refs, funcs, coros, text, misc = value
-    return _new(V, (top, num, seq, refs, funcs, coros, text, misc))
+    top, _, seq, refs, funcs, coros, text, misc, null = value
+    return _new(V, (top, num, seq, refs, funcs, coros, text, misc, null))
+
+
+def present(value: V) -> V:
+    """The value where it isn't None."""
+    return value._replace(null=False) if value.null else value
 
 
 def integer(lo: Count, hi: Count | None = None) -> V:
     """An integer in [lo, hi]; exactly `lo` without `hi`."""
     num = _new(Num, (lo, lo if hi is None else hi, None, 0, 0))
-    return _new(V, (False, num, None, _NOTHING, _NOTHING, _NOTHING, None, False))
+    return _new(V, (False, num, None, _NOTHING, _NOTHING, _NOTHING, None, False, False))
 
 
 def reference(ident: int) -> V:
     """One object on the heap."""
-    return _new(V, (False, None, None, frozenset((ident,)), _NOTHING, _NOTHING, None, False))
+    return _new(V, (False, None, None, frozenset((ident,)), _NOTHING, _NOTHING, None, False, False))
 
 
 def literal(text: str) -> V:
     """A text that is known."""
-    return _new(V, (False, None, None, _NOTHING, _NOTHING, _NOTHING, text, False))
+    return _new(V, (False, None, None, _NOTHING, _NOTHING, _NOTHING, text, False, False))
 
 
 def interval(lo: Count, hi: Count, sym: Sym | None = None, dlo: Count = 0, dhi: Count = 0) -> Num:
@@ -205,8 +213,8 @@ def join(a: V, b: V) -> V:
         return a
     if a == BOTTOM:
         return b
-    top, num, seq, refs, funcs, coros, text, misc = a
-    top2, num2, seq2, refs2, funcs2, coros2, text2, misc2 = b
+    top, num, seq, refs, funcs, coros, text, misc, null = a
+    top2, num2, seq2, refs2, funcs2, coros2, text2, misc2, null2 = b
     if num is not None or num2 is not None:
         num = join_num(num, num2)
     if seq is not None or seq2 is not None:
@@ -219,9 +227,9 @@ def join(a: V, b: V) -> V:
         coros = coros | coros2 if coros else coros2
     if text != text2:
         if num is None and seq is None and not (top or top2 or refs or funcs or coros):
-            return NONE
+            return NONE if null or null2 else OTHER
         text, misc = None, True
-    return _new(V, (top or top2, num, seq, refs, funcs, coros, text, misc or misc2))
+    return _new(V, (top or top2, num, seq, refs, funcs, coros, text, misc or misc2, null or null2))
 
 
 def join_all(values: Iterable[V]) -> V:

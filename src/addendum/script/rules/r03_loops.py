@@ -13,6 +13,9 @@ it depends on data that nobody has seen yet.
 Cut the list (`items[:10]`), loop over a literal `range`, use `min(n, 10)`, a constant list, or a counter that
 rises on every path and is compared with a constant. What is derived from such a thing is bounded too:
 `enumerate`, `zip`, `sorted`, a filter, a helper's argument, a list that only bounded loops append to.
+
+An end of a slice must not be negative, as it would count from the back: `items[:min(n, 10)]` is an error at run time
+when `n` is -1. Write `items[:max(0, min(n, 10))]` where that can happen.
 """
 
 from __future__ import annotations
