@@ -39,17 +39,23 @@ class Ended:
     at: asyncio.Event = field(default_factory=asyncio.Event)
     why: str = ""
     lines: deque[bytes] = field(default_factory=deque)
+    cut: bool = False
 
     @property
     def stderr(self) -> str:
-        """The end of what it said on stderr."""
-        return b"".join(self.lines)[-KEPT:].decode("utf-8", "replace").strip()
+        """The end of what it said on stderr, from the beginning of a line: half of a line may have half a secret in it,
+        which no search finds."""
+        said = b"".join(self.lines)
+        if self.cut or len(said) > KEPT:
+            said = said[-KEPT:].partition(b"\n")[2]
+        return said.decode("utf-8", "replace").strip()
 
     def hear(self, data: bytes) -> None:
         """Take what it said."""
         self.lines.append(data[-KEPT:])
         while sum(len(line) for line in self.lines) > 2 * KEPT:
             self.lines.popleft()
+            self.cut = True
 
 
 def program(command: Sequence[str], folder: Path) -> list[str]:
