@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 CRASH_CHILD = (sys.executable, "-m", "addendum.cli.crash_child")
 AGENT_CHILD = (sys.executable, "-m", "addendum.cli.agent_child")
-LARGEST_PROMPT = 256 * 1024
+LARGEST_PROMPT = 128 * 1024
 """Bytes of what a model is told to write or mend a script; see `addendum.repair.text`."""
 SANDBOXES = ("monty", "bwrap", "docker", "podman")
 """Every backend that a script can be run in, the default first."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -23,6 +24,7 @@ GRACE: Final = 5.0
 """Seconds beyond the model's own time limit, at most; a quarter of it where that is less."""
 CLOSE: Final = 0
 """Stands for no attempt: those count from 1."""
+SECOND: Final = 1.0
 LOOK: Final = 0.1
 """Seconds between two looks at whether somebody wants it to stop."""
 
@@ -72,6 +74,8 @@ class Line:
     context: Context
     model: Model
     stop: threading.Event = field(default_factory=threading.Event)
+    watch: Callable[[], str] = lambda: ""
+    """Asked once a second: a text that isn't empty says why nobody waits any longer."""
     _stuck: bool = False
     _asking: Asking = field(init=False)
     _dispatcher: Dispatcher = field(init=False)
@@ -86,10 +90,16 @@ class Line:
         grace = min(GRACE, timeout / 4)
         self._asking.prompts[request.attempt] = prompt
         self._dispatcher.send([(request, timeout + grace)])
+        looked = began
         while not self.stop.is_set():
             try:
                 answer = self._dispatcher.answers.get(timeout=LOOK)
             except queue.Empty:
+                if time.monotonic() - looked >= SECOND:
+                    looked = time.monotonic()
+                    why = self.watch()
+                    if why:
+                        return Said(seconds=looked - began, unknown=why)
                 if time.monotonic() - began > timeout + 2 * grace + 1:
                     self._stuck = True
                     # It doesn't let its event loop go on, so nothing on that loop can end it.

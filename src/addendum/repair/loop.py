@@ -18,7 +18,7 @@ from addendum.broker.journal import Journal, stow
 from addendum.broker.outcomes import charged
 from addendum.broker.reconcile import questions, unresolved, waiting
 from addendum.canon import Digest
-from addendum.errors import ConfigError, Rejected, UsageError
+from addendum.errors import ConfigError, Rejected, StoreUnavailable, UsageError
 from addendum.ports import Model, Request
 from addendum.records import entries
 from addendum.records.entries import Drafted, Purpose, Ref
@@ -191,16 +191,31 @@ class Loop:
         if model is None:
             raise ConfigError("Nobody is named who writes scripts.", hint="Name a model with --model PROVIDER:MODEL.")
         delegate.again(self.context, self.journal)
-        line = Line(self.context, model, self.stop)
+        line = Line(self.context, model, self.stop, self._watch)
         try:
             return self._asked_by(line, Desked(self.context, self.journal, model, self.asked.timeout))
         finally:
             line.close()
             delegate.bring_back(self.context, self.journal)
 
+    def _watch(self) -> str:
+        """Say that the run's driver lives, and whether an operator asked for its end. Raises `LeaseLost`."""
+        try:
+            if self.journal.lease is not None:
+                self.context.store.renew(self.journal.lease)
+            self.journal.news()
+        except StoreUnavailable:
+            return ""
+        if self.journal.cancelled:
+            self.stop.set()
+        return "the run was cancelled while the model was asked" if self.journal.cancelled else ""
+
     def _asked_by(self, line: Line, desk: Desked) -> Outcome:
         options = self.asked.options
         for attempt in range(1, self.asked.max_attempts + 1):
+            self.journal.news()
+            if self.stop.is_set() or self.journal.cancelled:
+                return self._outcome("stopped", "It was stopped.", f"`addendum repair {self.journal.run}` again.")
             told = gather(self.context, self.journal, policy_of(self.journal, options.policy), options.allowances)
             prompt = prompts.prompt(told, max_tokens=self.asked.max_tokens, timeout=self.asked.timeout)
             reserved = desk.reserve(self.purpose, attempt, prompt)
@@ -312,8 +327,6 @@ class Loop:
         if len(self.tried) < self.asked.max_attempts:
             pause = max(error.retry_after or 0.0, self.context.backoff * 2 ** (len(self.tried) - 1))
             self.stop.wait(min(pause, LONGEST))
-        if self.stop.is_set():
-            return self._outcome("stopped", "It was stopped.", f"`addendum repair {self.journal.run}` again.")
         return None
 
     def _write(self, desk: Desked, reserved: Reserved, drafted: Drafted, blobs: dict[Digest, bytes]) -> None:

@@ -17,7 +17,7 @@ from addendum.canon import Json
 from addendum.repair.brief import Brief, Failed, Last
 from addendum.repair.findings import PAYLOAD, Finding
 
-ROOM: Final = 150_000
+ROOM: Final = 100_000
 """Bytes that a brief has at most: a long last candidate is left out first, then frozen places behind the first ones."""
 SITES: Final = 150
 """How many frozen places are listed one by one."""

@@ -208,3 +208,20 @@ def test_an_observer_that_breaks_breaks_nothing(world: World) -> None:
     world.context.observer = watch
 
     assert world.repair(model(UnknownOutcome(), MENDED)).status == "accepted"
+
+
+def test_a_run_that_is_cancelled_while_the_model_is_asked_stops(world: World) -> None:
+    """An operator's word counts here as in a drive; what was asked counts in full."""
+    from addendum.runs.operate import cancel
+
+    world.failed()
+
+    async def cancelled() -> None:
+        cancel(world.context, "r")
+        await asyncio.Event().wait()
+
+    outcome = repair(world.context, "r", Odd(lambda prompt: cancelled()), Asked())
+
+    assert (outcome.status, len(outcome.attempts)) == ("stopped", 1)
+    assert "cancelled" in outcome.attempts[0].note
+    assert outcome.cost == MOST
