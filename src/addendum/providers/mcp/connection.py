@@ -7,7 +7,7 @@ closes it. A server that ended is started again by the next call.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -15,7 +15,6 @@ from typing import Any, Final
 import mcp_types as types
 from mcp import Client as SdkClient
 from mcp import MCPError
-from mcp.client.subscriptions import ListenNotSupportedError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from addendum.errors import ConfigError
@@ -113,11 +112,12 @@ class Connection:
                 try:
                     async with asyncio.timeout(self._seconds):
                         held = await self._opened(stack, ended)
+                        events = await _events(held, stack)
                 except TimeoutError:
                     raise Unreachable(f"it wasn't ready within {self._seconds:g} s") from None
                 if not ready.done():
                     ready.set_result(held)
-                watching = asyncio.create_task(_watch(held))
+                watching = asyncio.create_task(_watch(held, events))
                 waits = [asyncio.create_task(each.wait()) for each in (held.leave, ended.at)]
                 try:
                     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -146,18 +146,26 @@ class Connection:
         return held
 
 
-async def _watch(held: Held) -> None:
-    """Hear of changed tools where a server says it only to those who ask (since 2026-07-28)."""
+async def _events(held: Held, stack: AsyncExitStack) -> AsyncIterator[object] | None:
+    """Ask to hear of changed tools, where a server says it only to those who ask (since 2026-07-28)."""
     client = held.client
     tools = client.server_capabilities.tools
     if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or tools is None or not tools.list_changed:
+        return None
+    try:
+        return aiter(await stack.enter_async_context(client.listen(tools_list_changed=True)))
+    except (MCPError, RuntimeError):
+        return None  # it isn't told: the tools are looked at again by and by
+
+
+async def _watch(held: Held, events: AsyncIterator[object] | None) -> None:
+    if events is None:
         return
     try:
-        async with client.listen(tools_list_changed=True) as events:
-            async for _ in events:
-                held.changes += 1
-    except (MCPError, ListenNotSupportedError, RuntimeError, TimeoutError):
-        held.changes += 1  # it isn't heard any more: the tools are looked at again by and by
+        async for _ in events:
+            held.changes += 1
+    except (MCPError, RuntimeError):
+        held.changes += 1  # it isn't heard any more
 
 
 async def listed(client: SdkClient) -> dict[str, Definition]:

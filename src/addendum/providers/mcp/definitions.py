@@ -14,7 +14,7 @@ from typing import Any, Final
 import jsonschema
 
 from addendum.canon import Digest, Json, digest
-from addendum.errors import ConfigError, NotJson, Rejected
+from addendum.errors import ConfigError, NotJson
 
 FORMAT: Final = "addendum-mcp-pins/1"
 MANY: Final = 1000
@@ -24,12 +24,6 @@ LARGE: Final = 256 * 1024
 KEPT: Final = ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution")
 """What belongs to a definition: all that a model or a person may decide by. Icons and `_meta` don't."""
 SHOWN: Final = 20
-
-
-class ToolsChanged(Rejected):
-    """A server's tools are others than what is pinned. `differences` says which, by tool, with what was and what is."""
-
-    code = "tools_changed"
 
 
 @dataclass(frozen=True)
@@ -188,12 +182,3 @@ def said(found: Mapping[str, Mapping[str, list[Json]]]) -> str:
 def _short(value: Json) -> str:
     text = json.dumps(value)
     return text if len(text) <= 80 else text[:79] + "…"
-
-
-def changed(name: str, found: Mapping[str, dict[str, list[Json]]]) -> ToolsChanged:
-    """Return the error for tools that aren't what is pinned."""
-    return ToolsChanged(
-        f"The tools of {name} aren't the ones that are pinned: {said(found)}.",
-        hint=f"Nothing is sent to it. Look at them with `addendum catalog pin {name}`, and pin them if they are right.",
-        differences=dict(found),
-    )

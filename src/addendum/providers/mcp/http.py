@@ -72,7 +72,7 @@ class Told(httpx2.AsyncBaseTransport):
             return _failed(request, UNSENT, f"it can't be reached ({type(error).__name__})")
         except httpx2.TransportError as error:
             return _failed(request, LOST, f"the connection ended without an answer ({type(error).__name__})")
-        if response.status_code < 400:
+        if response.status_code < 400 and not _leads_away(response, request):
             response.stream = Bounded(response.stream, self._most)
             return response
         return await _told(request, response)
@@ -103,6 +103,17 @@ class Bounded(httpx2.AsyncByteStream):
     async def aclose(self) -> None:
         """Close the body."""
         await self._inner.aclose()
+
+
+def _leads_away(response: httpx2.Response, request: httpx2.Request) -> bool:
+    """Whether an answer is a redirect to another host: it is followed by nobody, so nothing was done."""
+    if not 300 <= response.status_code < 400:
+        return False
+    try:
+        there = request.url.join(response.headers.get("location", ""))
+    except (httpx2.InvalidURL, ValueError):
+        return True
+    return there.host != request.url.host
 
 
 async def _told(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:

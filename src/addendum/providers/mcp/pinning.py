@@ -11,7 +11,7 @@ from addendum.canon import Json
 from addendum.errors import ConfigError
 from addendum.providers.mcp import Spec, probe
 from addendum.providers.mcp.capabilities import capabilities
-from addendum.providers.mcp.definitions import Definition, changed, differences, read, write
+from addendum.providers.mcp.definitions import Definition, differences, read, write
 from addendum.providers.service import Tools
 
 
@@ -39,11 +39,6 @@ class Seen:
         """Write the pins. Raises `ConfigError`, for tools that can't be capabilities too."""
         capabilities(self.name, self.spec, self.now)
         write(self.path, self.now)
-
-    def refuse(self) -> None:
-        """Raise `ToolsChanged` unless the pins are what the server says."""
-        if not self.same:
-            raise changed(self.name, self.differences)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON: per tool its capability, digest, what the server claims, and whether that is believed."""
