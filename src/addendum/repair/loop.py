@@ -152,12 +152,10 @@ class Loop:
                 "before that is known.",
                 f"`addendum reconcile {run}` with the result, or declare it abandoned.",
             )
-        if waiting(history) or questions(history):
-            mine = [each for each in questions(history) if each.capability != WRITE]
-            if waiting(history) or mine:
-                return self._outcome(
-                    "waiting", "The run waits for a person: nothing has failed.", f"`addendum approve {run}`."
-                )
+        if waiting(history) or any(each.capability != WRITE for each in questions(history)):
+            return self._outcome(
+                "waiting", "The run waits for a person: nothing has failed.", f"`addendum approve {run}`."
+            )
         ended = history.ended
         if ended is not None and ended.status == "completed" and not history.driving:
             raise Rejected(
@@ -179,6 +177,11 @@ class Loop:
         answered: Any = self.journal.value(entries.ref(body["result"]))
         candidate = Candidate(script, dict(body["moves"]), tuple(body["drops"]), str(answered.get("reason") or ""))
         found = judge(self.context, self.journal, candidate, self.asked.options)
+        if not found.accepted and self.model is None:
+            raise Rejected(
+                f"The candidate that was accepted before doesn't hold any more: {found.found[0].message}",
+                hint="Say what was allowed then, or have a model asked again with --model PROVIDER:MODEL.",
+            )
         if not found.accepted:
             return None
         why = "The candidate that was accepted before still holds; no model was asked."

@@ -212,6 +212,15 @@ def test_a_candidate_waits_no_longer_than_the_run_stands_still(world: World) -> 
         repair(world.context, "r", None)
 
 
+def test_a_candidate_that_holds_no_longer_says_so(world: World) -> None:
+    """What an operator allows is for one command: without it the kept candidate is judged anew, and refused."""
+    world.failed()
+    world.repair(model(CHANGED), attempts=1, allowances=Allowances(supersede=True))
+
+    with pytest.raises(Rejected, match="doesn't hold any more: The call at"):
+        repair(world.context, "r", None)
+
+
 def test_applying_is_a_call_of_its_own(world: World) -> None:
     """What was paid for is replayed, and the rest is sent."""
     world.failed()
