@@ -183,8 +183,9 @@ class Credentials:
                 hint=f"A secret has {SHORTEST} to {LONGEST:,}: a shorter one can't be kept out of logs and errors.",
             )
         # The longest is replaced first: a value may contain another one.
-        self._patterns = _with(self._patterns, handle, value)
-        self._raw = _with(self._raw, handle, value.encode("utf-8", "surrogateescape").decode("latin-1"))
+        spelt, raw = Spelt.of(value), value.encode("utf-8", "surrogateescape").decode("latin-1")
+        self._patterns = _with(self._patterns, handle, spelt)
+        self._raw = _with(self._raw, handle, spelt if raw == value else Spelt.of(raw))
         return Secret(handle, value)
 
 
@@ -301,20 +302,21 @@ def _from_keyring(handle: str, where: str) -> str:
 # --- spellings --------------------------------------------------------------------------------------------------
 
 
-def _with(patterns: Mapping[str, Spelt], handle: str, value: str) -> dict[str, Spelt]:
-    found = {**patterns, handle: Spelt.of(value)}
-    return dict(sorted(found.items(), key=lambda item: -len(item[1].whole.pattern)))
+def _with(patterns: Mapping[str, Spelt], handle: str, spelt: Spelt) -> dict[str, Spelt]:
+    found = {**patterns, handle: spelt}
+    return dict(sorted(found.items(), key=lambda item: -item[1].longest))
 
 
 def spellings(value: str) -> re.Pattern[str]:
     """Return the pattern of everything that a value may look like in a text."""
-    return Spelt.of(value).whole
+    return re.compile("|".join(whole.pattern for whole in Spelt.of(value).wholes))
 
 
 def _replaced(text: str, patterns: Mapping[str, Spelt]) -> str:
     """Return a text with all values replaced, then the beginning of one if the text ends in it."""
     for handle, spelt in patterns.items():
-        text = spelt.whole.sub(f"[secret {handle}]", text)
+        for whole in spelt.wholes:
+            text = whole.sub(f"[secret {handle}]", text)
     for handle, spelt in patterns.items():
         at = spelt.cut_off(text)
         if at is not None:
@@ -324,59 +326,66 @@ def _replaced(text: str, patterns: Mapping[str, Spelt]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Spelt:
-    """What a value may look like in a text: as a whole, and the beginnings of each form, letter by letter. `least` is
-    how many letters of a beginning have to stand at the end of a text to be taken for it."""
+    """What a value may look like in a text, one entry a form: the whole of it, and its first letters one by one.
 
-    whole: re.Pattern[str]
+    `least` is how many letters have to stand at the end of a text to be taken for the value's beginning, `longest` the
+    most characters that a form may have."""
+
+    wholes: tuple[re.Pattern[str], ...]
     beginnings: tuple[tuple[re.Pattern[str], ...], ...]
     least: int
+    longest: int
 
     @classmethod
     def of(cls, value: str) -> Spelt:
         """Return the spellings of a value."""
         data = value.encode("utf-8", "surrogateescape")
-        edge = r"[A-Za-z0-9+/_=-]{0,2}"
-        base64s = _base64(data)
-        digits = [f"(?i:{byte:02x})" for byte in data]
-        letters = [f"(?:{'|'.join(_letter(letter))})" for letter in value]
-        wholes = [f"{edge}{_BREAK.join(form)}{edge}" for form in base64s]
-        forms = [*((form, _BREAK) for form in base64s), (digits, _COLON), (letters, "")]
+        forms = [
+            ([_letter(letter, n) for n, letter in enumerate(value)], "", ""),
+            ([f"(?i:{byte:02x})" for byte in data], _COLON, ""),
+            *((form, _BREAK, r"[A-Za-z0-9+/_=-]{0,2}") for form in _base64(data)),
+        ]
         return cls(
-            whole=re.compile("|".join((*wholes, _COLON.join(digits), "".join(letters)))),
+            wholes=tuple(re.compile(between.join(letters) + edge) for letters, between, edge in forms),
             beginnings=tuple(
-                tuple(re.compile(letter if n == 0 else between + letter) for n, letter in enumerate(form[:_BEGINNING]))
-                for form, between in forms
+                tuple(
+                    re.compile(letter if n == 0 else between + letter) for n, letter in enumerate(letters[:_BEGINNING])
+                )
+                for letters, between, _ in forms
             ),
-            least=min(len(value) - 1, max(SHORTEST, len(value) // 4)),
+            least=min(len(value) - 1, max(SHORTEST, len(value) // 4), _BEGINNING),
+            longest=12 * len(data) + 16,
         )
 
     def cut_off(self, text: str) -> int | None:
         """Return where the value begins that the text ends in the middle of, None if it doesn't."""
         for letters in self.beginnings:
-            for first in letters[0].finditer(text, max(0, len(text) - 12 * len(letters) - 16)):
+            for first in letters[0].finditer(text, max(0, len(text) - self.longest)):
                 at, count = first.end(), 1
                 while count < len(letters) and (following := letters[count].match(text, at)) is not None:
                     at, count = following.end(), count + 1
-                if count >= self.least and _END.fullmatch(text, at) is not None:
+                if count == _BEGINNING or (count >= self.least and _END.fullmatch(text, at) is not None):
                     return int(first.start())
         return None
 
 
-def _letter(letter: str) -> list[str]:
+def _letter(letter: str, number: int) -> str:
+    if number >= _ESCAPED and letter.isascii() and letter.isalnum():
+        return letter
     code = ord(letter)
     units = letter.encode("utf-16-be", "surrogatepass")
     unicode = "".join(rf"\\{{1,8}}u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
     percent = "".join(f"%(?:25)?{byte:02x}" for byte in letter.encode("utf-8", "surrogateescape"))
     # The letter itself comes last: it may be the beginning of what it is written as.
-    return [
+    found = [
         *([_NAMED[letter]] if letter in _NAMED else []),
         f"(?i:{percent})",
         f"(?i:{unicode})",
-        rf"(?i:\\{{1,8}}u(?:{code:08x}|\{{0{{0,6}}{code:x}\}}))",
-        rf"(?i:\\{{1,8}}x{code:02x})",
-        rf"(?i:&#0{{0,6}}{code};|&#x0{{0,6}}{code:x};)",
+        rf"(?i:\\{{1,8}}(?:u(?:{code:08x}|\{{0{{0,6}}{code:x}\}})|x{code:02x}))",
+        rf"(?i:&#0{{0,6}}(?:{code}|x0{{0,6}}{code:x});)",
         rf"\\{{0,8}}{re.escape(letter)}",
     ]
+    return f"(?:{'|'.join(found)})"
 
 
 def _base64(data: bytes) -> list[list[str]]:
@@ -404,7 +413,10 @@ _LETTER: Final[Mapping[str, str]] = {"+": r"(?:[+-]|%2[Bb])", "/": r"(?:[/_]|%2[
 _BREAK: Final = r"(?:\s|\\{1,2}[rn]){0,4}"
 """Base64 in mails is broken into lines. Every repetition has an end, so that no text takes long to search."""
 _COLON: Final = r"[\s:]?"
-_BEGINNING: Final = 256
-"""Letters of a beginning that are compared one by one."""
+_BEGINNING: Final = 32
+"""Letters of a beginning that are compared one by one. Where so many are there without the whole, no more is asked."""
+_ESCAPED: Final = 256
+"""Letters of a value that may be escaped although nothing asks for it; beyond them a letter or digit stands as it is,
+so that the pattern of a long token doesn't take seconds to make."""
 _END: Final = re.compile(r"(?:[%\\&][\\#{A-Za-z0-9]{0,9}|[xuU{0-9a-fA-F:]{0,5})(?:\.{3}|[\s…\"')\]}>]){0,8}")
 """What may stand behind a value that was cut off: half a letter, and what tells of the cut or closes a quotation."""
