@@ -70,6 +70,8 @@ LETTER: Final = 6
 """The most bytes of a letter as JSON."""
 ENVELOPE: Final = 256 * 1024
 """The most bytes of a payload or a result beside the body."""
+RESENT: Final = 2
+"""How often a lost answer is asked for again with the same key."""
 MARGIN: Final = 0.95
 """Of the time limit: an answer's absence is told here, where it is known whether anything was sent."""
 
@@ -277,7 +279,7 @@ class Service:
     async def dispatch(self, request: Request) -> Reply:
         """Send one request, and what it is redirected to. Raises `CapabilityError` and `UnknownOutcome`."""
         asked = read(cast("dict[str, Any]", request.payload), self.spec)
-        tries = 1 + (self.spec.retries if self.spec.idempotency else 0)
+        tries = 1 + (min(self.spec.retries, RESENT) if self.spec.idempotency else 0)
         seconds = self.spec.timeout * MARGIN / tries
         return await faults.resent(lambda: self._sent(asked, request.key, seconds), most=tries - 1, pause=self.backoff)
 
