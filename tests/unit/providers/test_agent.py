@@ -254,6 +254,30 @@ def test_cancelled(tmp_path: Path, first: str) -> None:
     assert lookup(service) is None
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux ends a process with its parent")
+def test_a_job_that_is_killed(tmp_path: Path, first: str) -> None:
+    """A command dies with the process that keeps its time; what it did isn't known."""
+    pid = tmp_path / "pid"
+    script = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    service = opened(tmp_path, sys.executable, "-c", script)
+
+    async def main() -> None:
+        task = asyncio.create_task(service.dispatch(request({"task": "x"})))
+        while not pid.exists() or not pid.read_text():  # noqa: ASYNC110 - another process
+            await asyncio.sleep(0.02)
+        (process,) = service._running
+        process.kill()
+        with pytest.raises(UnknownOutcome, match="without a result"):
+            await task
+
+    asyncio.run(main())
+    until = time.monotonic() + 10
+    while not gone(int(pid.read_text())) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert gone(int(pid.read_text()))
+    assert lookup(service) is None
+
+
 def test_no_such_program(tmp_path: Path, first: str) -> None:
     """A command that can't be started is a certain failure."""
     for command in ("no-such-program", "./none", str(tmp_path)):
