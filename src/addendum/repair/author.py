@@ -75,8 +75,8 @@ def apply(
     """Execute the candidate that a loop accepted: the decision of whoever calls this. Returns the outcome with the
     result.
 
-    `at` is the journal that a plan was shown of; if the run has changed since, nothing is done. Raises `Rejected` for
-    that, `UsageError` when no candidate was accepted, `RunBusy`.
+    `at` is the journal that a plan was shown of, else the one that the loop left; if the run has changed since, nothing
+    is done. Raises `Rejected` for that, `UsageError` when no candidate was accepted, `RunBusy`.
     """
     options = options or Options()
     if outcome.candidate is None:
@@ -86,7 +86,13 @@ def apply(
     else:
         allowances = replace(options.allowances, moves=dict(outcome.moves), drops=outcome.drops)
         result = revise(
-            context, outcome.run, outcome.candidate, policy=options.policy, allowances=allowances, at=at, stop=stop
+            context,
+            outcome.run,
+            outcome.candidate,
+            policy=options.policy,
+            allowances=allowances,
+            at=at or outcome.at,
+            stop=stop,
         )
     outcome.applied, outcome.status = result, "applied"
     outcome.message, outcome.hint = result.message, result.hint

@@ -85,8 +85,7 @@ def repair(
     """
     asked = asked or Asked()
     with driving(context, run) as journal:
-        loop = Loop(context, journal, model, asked, stop or threading.Event())
-        return loop.run()
+        return Loop(context, journal, model, asked, stop or threading.Event()).run()
 
 
 def brief(context: Context, run: str, options: Options | None = None) -> Brief:
@@ -122,13 +121,9 @@ class Loop:
         if self.journal.history.request is None:
             current(self.journal)
         self.lost = len(keep.settle_lost(self.journal))
-        early = self._early()
-        if early is not None:
-            return early
-        pending = None if self.asked.again else self._pending()
-        if pending is not None:
-            return pending
-        return self._ask_until()
+        found = self._early() or (None if self.asked.again else self._pending()) or self._ask_until()
+        found.at = (self.journal.history.seq, self.journal.history.chain)
+        return found
 
     # --- before the model is asked -----------------------------------------------------------------------------
 

@@ -91,6 +91,8 @@ class Outcome:
     worst_case: Mapping[str, Any] = field(default_factory=dict)
     revision: int = 0
     total_cost: int = 0
+    at: tuple[int, str] | None = None
+    """The run's journal as the loop left it (last seq and chain): what was judged is applied to that one or not."""
     applied: StepResult | None = None
 
     @property

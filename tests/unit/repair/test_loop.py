@@ -14,6 +14,7 @@ from addendum.records.certificate import certificate
 from addendum.repair.author import apply
 from addendum.repair.loop import Asked, repair
 from addendum.runs import query
+from addendum.runs.operate import set_grant
 from addendum.runs.revise import revise
 from addendum.runs.start import resume
 from addendum.testing import DEMO_CATALOG
@@ -240,6 +241,9 @@ def test_a_plan_that_is_out_of_date_is_not_applied(world: World) -> None:
 
     with pytest.raises(Rejected, match="changed since"):
         apply(world.context, outcome, at=(1, "x"))
+    set_grant(world.context, "r", world.grant)
+    with pytest.raises(Rejected, match="changed since"):
+        apply(world.context, outcome)
     assert world.dispatched == 4
 
 
