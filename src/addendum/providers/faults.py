@@ -40,6 +40,8 @@ T = TypeVar("T")
 
 CUT: Final = 500
 """Characters of a provider's own text that are kept. It is cut after redacting: half a secret is found by no search."""
+LONGEST_PAUSE: Final = 60.0
+"""Seconds before a request is sent again with the same key, whatever the provider asks for."""
 LOOKED_AT: Final = 64 * 1024
 """Characters of a provider's text that are looked at, at all."""
 _INVALID: Final = frozenset({400, 404, 405, 406, 410, 411, 413, 414, 415, 422, 431})
@@ -155,15 +157,30 @@ def fault(error: BaseException, *, side_effecting: bool, keyed: bool = False) ->
 
 async def resent(send: Callable[[], Awaitable[T]], *, most: int, pause: float = 0.5) -> T:
     """Await `send()`, and again with the same idempotency key while nobody knows what became of it, `most` times beyond
-    the first. Only for a provider that honours the key. Raises what the last one raised."""
-    for tried in range(most):
+    the first; `pause` is in seconds. Only for a provider that honours the key.
+
+    A failure that follows a lost answer says nothing of what was lost: a connection that is refused now may have been
+    one that did the work before. So it is no end, unless it says what the work cost. Raises what `send` raises, and the
+    last `UnknownOutcome` once an answer was lost.
+    """
+    lost: UnknownOutcome | None = None
+    for tried in range(most + 1):
+        wait = pause * 2**tried
         try:
             return await send()
-        except UnderWay as later:
-            await asyncio.sleep(pause * 2**tried if later.retry_after is None else min(later.retry_after, 60.0))
-        except UnknownOutcome:
-            await asyncio.sleep(pause * 2**tried)
-    return await send()
+        except UnknownOutcome as unknown:
+            lost = unknown
+            if isinstance(unknown, UnderWay) and unknown.retry_after is not None:
+                wait = unknown.retry_after
+        except CapabilityError as failed:
+            if lost is None or failed.cost_usd:
+                raise
+            lost = UnknownOutcome(f"{lost}; asked again: {failed.message}")
+            wait = max(wait, failed.retry_after or 0.0)
+        if tried < most:
+            await asyncio.sleep(min(wait, LONGEST_PAUSE))
+    assert lost is not None
+    raise lost
 
 
 def _answer(error: BaseException) -> Answer | None:

@@ -244,6 +244,27 @@ def test_a_certain_failure_is_not_sent_again() -> None:
         asyncio.run(_resent([CapabilityError("refused", "no"), "never"], most=2))
 
 
+@pytest.mark.parametrize(
+    "failed",
+    [
+        CapabilityError("provider_error", "it can't be reached, nothing was sent", True),
+        CapabilityError("rate_limited", "later", True, retry_after=0.0),
+        CapabilityError("refused", "the key has expired"),
+    ],
+)
+def test_a_failure_after_a_lost_answer_leaves_it_lost(failed: CapabilityError) -> None:
+    """It is about the second request. The broker would send another one, with another key, and pay twice."""
+    with pytest.raises(UnknownOutcome, match=f"lost; asked again: {failed.message}"):
+        asyncio.run(_resent([UnknownOutcome("lost"), failed], most=1))
+    assert asyncio.run(_resent([UnknownOutcome("lost"), failed, "done"], most=2)) == "done"
+
+
+def test_a_failure_with_its_cost_is_an_answer() -> None:
+    """To the request with that key, whichever of them it was."""
+    with pytest.raises(CapabilityError, match="no image"):
+        asyncio.run(_resent([UnknownOutcome("lost"), CapabilityError("provider_error", "no image", cost_usd="1")], 2))
+
+
 async def _resent(outcomes: list[Exception | str], most: int) -> str:
     async def send() -> str:
         found = outcomes.pop(0)
