@@ -8,6 +8,7 @@ into the store.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final, TypeVar, cast
 
@@ -55,20 +56,14 @@ class Router:
         service = self._by_name.get(request.capability)
         if service is None:
             raise CapabilityError("provider_error", f"nobody does the work of {request.capability}")
-        try:
-            reply = await self._on_loop(service.dispatch(request))
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:  # noqa: BLE001 - a text that nobody looked at would go into the store
-            raise self._clean(error) from None
-        return self._cleaned(reply)
+        return self._cleaned(await self._asked(service.dispatch(request)))
 
     async def lookup(self, capability: str, key: str) -> Reply | None:
-        """Ask a service what became of an earlier dispatch."""
+        """Ask a service what became of an earlier dispatch. Raises as `dispatch` does, without secrets."""
         service = self._by_name.get(capability)
         if service is None:
             return None
-        found = await self._on_loop(service.lookup(capability, key))
+        found = await self._asked(service.lookup(capability, key))
         return None if found is None else self._cleaned(found)
 
     def redact(self, text: str) -> str:
@@ -78,6 +73,17 @@ class Router:
     def close(self) -> None:
         """Close every service, whatever the others do, and end the loop."""
         shut_all(self._services, self._loop)
+
+    async def _asked(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Await what a service answers. What it raises is told anew, by an exception that doesn't lead back to it: the
+        service's own has requests and headers in its frames, its causes and its arguments."""
+        try:
+            return await self._on_loop(coroutine)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - a text that nobody looked at would go into the store
+            failure = self._clean(error)
+        raise failure
 
     async def _on_loop(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Await a coroutine on the router's loop; cancelling the caller cancels it."""
@@ -122,10 +128,12 @@ class Router:
 
 
 def shut_all(services: Iterable[Service], loop: LoopThread) -> None:
-    """Close every service, whatever the others do, and end their loop."""
-    for service in services:
-        _closed(service, loop.loop())
-    loop.close()
+    """Close every service, whatever the others do, and end their loop; a ^C meanwhile is raised when all of it is
+    done."""
+    with contextlib.ExitStack() as closing:
+        closing.callback(loop.close)
+        for service in services:
+            closing.callback(_closed, service, loop.loop())
 
 
 def _closed(service: Service, loop: asyncio.AbstractEventLoop) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,8 @@ class Fake:
 
     async def lookup(self, capability: str, key: str) -> Reply | None:
         """Know one key."""
+        if key == "broken":
+            raise ValueError(f"no {CANARY}")
         return Reply(f"found {CANARY}") if key == "known" else None
 
     async def close(self) -> None:
@@ -147,6 +150,7 @@ def test_no_failure_carries_a_secret(made: Callable[..., Router], raised: BaseEx
     with pytest.raises(kind) as caught:
         ask(made(Fake("a.b", lambda: raised)))
     assert CANARY not in f"{caught.value} {caught.value.args} {getattr(caught.value, 'code', '')}"
+    assert (caught.value.__cause__, caught.value.__context__) == (None, None)
     if isinstance(raised, CapabilityError) and raised.cost_usd:
         assert isinstance(caught.value, CapabilityError)
         assert (caught.value.cost_usd, caught.value.retry_after, caught.value.code) == ("0.5", 3.0, "refused")
@@ -199,6 +203,8 @@ def test_a_lookup_goes_to_its_service(made: Callable[..., Router]) -> None:
     assert found.value == "found [secret local]"
     assert asyncio.run(router.lookup("a.b", "other")) is None
     assert asyncio.run(router.lookup("none", "known")) is None
+    with pytest.raises(CapabilityError, match=r"no \[secret local\]"):
+        asyncio.run(router.lookup("a.b", "broken"))
 
 
 def test_every_service_is_closed_whatever_the_others_do(made: Callable[..., Router]) -> None:
@@ -206,3 +212,26 @@ def test_every_service_is_closed_whatever_the_others_do(made: Callable[..., Rout
     services = [Fake("a.b", lambda: ValueError("broken")), Fake("c.d")]
     made(*services).close()
     assert [service.closed for service in services] == [1, 1]
+
+
+def test_an_interrupted_closing_goes_on_with_the_others(
+    made: Callable[..., Router], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """^C while one service closes leaves no process of another one behind, and no loop."""
+    services = [Fake("a.b"), Fake("c.d"), Fake("e.f")]
+    router = made(*services)
+    interrupts = iter([KeyboardInterrupt()])
+    result = Future.result
+
+    def once(self: Future[Any], timeout: float | None = None) -> Any:
+        found = result(self, timeout)
+        for interrupt in interrupts:
+            raise interrupt
+        return found
+
+    monkeypatch.setattr(Future, "result", once)
+    loop = router.loop()
+    with pytest.raises(KeyboardInterrupt):
+        router.close()
+    assert [service.closed for service in services] == [1, 1, 1]
+    assert loop.is_closed()
