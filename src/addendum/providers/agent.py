@@ -4,9 +4,9 @@ The command sees a worktree of one commit, an empty environment but for what is 
 of the machine and no network. It has a time limit; nothing that it started is alive afterwards. Its result is what it
 said, how it ended, and the diff; what becomes of the diff is the caller's business.
 
-A job runs in a process of its own (`agentjob`) and keeps its result in a folder named by the idempotency key. So a host
-that is killed loses nothing that was paid for: `lookup` waits for a job that still runs, and finds the result of one
-that has ended. Only a job that died with the machine stays unresolved.
+A job runs in a process of its own and keeps its result in a folder named by the idempotency key. So a host that is
+killed loses nothing that was paid for: a lookup waits for a job that still runs, and finds the result of one that has
+ended. Only a job that died with the machine stays unresolved.
 """
 
 from __future__ import annotations

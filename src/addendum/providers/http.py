@@ -4,12 +4,12 @@ A script says method, URL, query, a few headers and a body. The host adds the he
 origin only, and an idempotency key. What a script can't do, whatever it writes:
 
 - reach an origin, path or method that isn't named, directly or by a redirect;
-- reach a private, loopback, link-local or metadata address that isn't named (`addresses`, `urls`);
+- reach a private, loopback, link-local or metadata address that isn't named;
 - set a header that says who asks, where to, or how the connection is used;
 - see a secret header, or have one sent anywhere else than to its origin.
 
-A 2xx answer is the result; other statuses are failures (`faults`), unless `answers` names them. A redirect that isn't
-followed after something was sent that has effects is a result too: nobody knows that nothing was done.
+A 2xx answer is the result; other statuses are failures, unless `answers` names them. A redirect that isn't followed
+after something was sent that has effects is a result too: nobody knows that nothing was done.
 """
 
 from __future__ import annotations
