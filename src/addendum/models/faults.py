@@ -13,6 +13,7 @@
 | anything else that was answered | `provider_error` |
 
 A prompt that is asked `once` has effects: for it, 409, 500 and a 503 that names no time to come back are unknown too.
+So is 409 for one with an idempotency key: a request with that key is under way, and is asked for again by it.
 """
 
 from __future__ import annotations
@@ -31,12 +32,16 @@ UNCLEAR: Final = (502, 504)
 AGAIN: Final = (409, 425, 500)
 
 
-def outcome(error: Exception, clean: Callable[[str], str], *, once: bool = False) -> CapabilityError | UnknownOutcome:
+def outcome(
+    error: Exception, clean: Callable[[str], str], *, once: bool = False, keyed: bool = False
+) -> CapabilityError | UnknownOutcome:
     """Return what to raise for an exception of pydantic-ai. `clean` takes secrets out of a text; it sees the whole of
-    it, before it is cut. `once`: as the prompt was asked."""
+    it, before it is cut. `once` as the prompt was asked; `keyed`: with an idempotency key."""
     text = said(error, clean)
     pause = getattr(error, "retry_after", None)
     status = getattr(error, "status_code", None)
+    if status == 409 and (once or keyed):
+        return UnknownOutcome(text)
     match error:
         case ai.ModelConnectionError(phase="pool" | "connect"):
             code = "timeout" if isinstance(error, ai.ModelTimeoutError) else "provider_error"
@@ -64,7 +69,7 @@ def outcome(error: Exception, clean: Callable[[str], str], *, once: bool = False
 def _by_status(
     status: int | None, text: str, pause: float | None, server: bool, once: bool
 ) -> CapabilityError | UnknownOutcome:
-    if status in UNCLEAR or (once and (server or status == 409)):
+    if status in UNCLEAR or (once and server):
         return UnknownOutcome(text)
     if status == 408:
         return CapabilityError("timeout", text, retryable=True, retry_after=pause)

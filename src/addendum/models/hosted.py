@@ -88,7 +88,7 @@ class HostedModel:
                 instrument=False,
             )
         except (AgentRunError, UserError) as error:
-            raise faults.outcome(error, self._clean, once=prompt.once) from None
+            raise faults.outcome(error, self._clean, once=prompt.once, keyed=bool(prompt.key)) from None
         except Exception as error:  # noqa: BLE001 - a client library's own: nobody knows how far the request came
             raise UnknownOutcome(faults.said(error, self._clean)) from None
         return self._written(prompt, response)

@@ -20,7 +20,7 @@ from pydantic import Field
 from addendum import media
 from addendum.authority.catalog import Capability
 from addendum.canon import Json
-from addendum.errors import AddendumError, CapabilityError
+from addendum.errors import AddendumError, CapabilityError, StoreUnavailable
 from addendum.ports import Artifacts, Message, Picture, Reply, Request
 from addendum.providers import asking
 from addendum.providers.asking import Asker, ModelSpec
@@ -124,6 +124,8 @@ class Review:
         reference = named if isinstance(named, str) else named["artifact"]
         try:
             data = self._artifacts.get(reference)
+        except StoreUnavailable as error:
+            raise CapabilityError("provider_error", f"nothing was sent: {error.message}", True) from None
         except AddendumError as error:
             raise CapabilityError("invalid_input", f"the image can't be had: {error.message}") from None
         kind = media.kind(data)

@@ -73,6 +73,12 @@ def test_after_sending_the_outcome_is_unknown(error: Exception) -> None:
     assert isinstance(faults.outcome(error, same), UnknownOutcome)
 
 
+def test_a_request_that_is_under_way_is_unknown() -> None:
+    """With its key it is asked for again; without one, a request with effects may be done by the first."""
+    for more in ({"once": True}, {"keyed": True}):
+        assert isinstance(faults.outcome(http(409), same, **more), UnknownOutcome)
+
+
 def test_the_providers_pause_is_passed_on() -> None:
     """From its header."""
     found = faults.outcome(http(429, ai.ModelRateLimitError, headers={"Retry-After": "9"}), same)

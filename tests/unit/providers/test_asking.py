@@ -14,7 +14,7 @@ pytest.importorskip("pydantic_ai")
 from tests.services import CANARY, ask, opened, tools
 
 from addendum.authority.sizes import largest
-from addendum.errors import CapabilityError, ConfigError, UnknownOutcome
+from addendum.errors import CapabilityError, ConfigError, StoreUnavailable, UnknownOutcome
 from addendum.providers.service import Service
 from addendum.records.entries import SIDE_EFFECTING
 from addendum.testing.memory_artifacts import MemoryArtifacts
@@ -154,6 +154,15 @@ def test_a_lost_answer_is_asked_for_again_with_the_same_key(
     assert len(server.worked) == 1
     assert [each.headers["idempotency-key"] for each in server.requests] == ["k-1"] * 3
     assert not server.faults or all(fault.times == 0 for fault in server.faults)
+
+
+@pytest.mark.parametrize("effect", ["read", "paid"])
+def test_a_request_that_is_under_way_is_asked_for_again_with_its_key(server: OpenAIServer, effect: str) -> None:
+    """409: whoever sends it with another key has it done twice."""
+    server.faults = [Fault(status=409)]
+    found = service("text", server, idempotency=True, effect=effect)
+    ask(found, {"prompt": "hello"}, key="k-1")
+    assert [each.headers["idempotency-key"] for each in server.requests] == ["k-1"] * 2
 
 
 @pytest.mark.parametrize("kind", ["structured", "storyboard", "review"])
@@ -307,6 +316,19 @@ def test_what_is_no_image_is_not_shown(
     kept = artifacts.put(data, "image/png")
     error = failure(service("review", server, artifacts, max_bytes=500), {"image": kept, "criteria": "sharp"})
     assert (error.code, says in error.message) == ("invalid_input", True)
+    assert not server.requests
+
+
+def test_a_disk_that_does_not_answer_is_no_fault_of_the_payload(server: OpenAIServer) -> None:
+    """It may do so later: the call is tried again."""
+
+    class Broken(MemoryArtifacts):
+        def get(self, reference: str) -> bytes:
+            raise StoreUnavailable("The artifact store can't be read.", hint="Check its disk.")
+
+    kept = str(MemoryArtifacts().put(picture("a"), "image/png")["artifact"])
+    error = failure(service("review", server, Broken()), {"image": kept, "criteria": "sharp"})
+    assert (error.code, error.retryable) == ("provider_error", True)
     assert not server.requests
 
 
