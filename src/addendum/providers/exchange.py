@@ -53,6 +53,8 @@ class Exchange:
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._broken = False
+        self.asked = False
+        """Whether anything of the request may have been sent."""
 
     def run(self) -> Came:
         """Send it and read the answer. Raises `CapabilityError` when nothing was sent, `UnknownOutcome` when it was and
@@ -124,6 +126,7 @@ class Exchange:
     def _ask(self, connection: http.client.HTTPConnection) -> Came:
         sent = self._sent
         connection.sock.settimeout(self._left())
+        self.asked = True
         connection.putrequest(
             sent.method, sent.target.path + sent.target.query, skip_host=True, skip_accept_encoding=True
         )

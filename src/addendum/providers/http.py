@@ -345,18 +345,24 @@ class Service:
         running: list[Exchange] = []
         given_up = threading.Event()
         try:
-            return cast("Came", await self.threads.run(work))
+            async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
+                return cast("Came", await self.threads.run(work))
         except NoThread:
             raise CapabilityError("rate_limited", "no thread was free in time; nothing was sent", True) from None
+        except (asyncio.CancelledError, TimeoutError) as error:
+            given_up.set()
+            for exchange in running:
+                exchange.break_off()
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            # The socket's own time limit begins anew with each byte: a server that drips outlives it.
+            if self._effects(asked.method) and any(exchange.asked for exchange in running):
+                raise UnknownOutcome("no answer in time") from None
+            raise CapabilityError("timeout", "no answer in time", True) from None
         except UnknownOutcome as lost:
             if self._effects(asked.method):
                 raise
             raise CapabilityError("timeout", str(lost), True) from None
-        except asyncio.CancelledError:
-            given_up.set()
-            for exchange in running:
-                exchange.break_off()
-            raise
 
     def _onward(self, asked: Asked, came: Came, left: int) -> Asked | str:
         """Return the request that a redirect leads to, or why it isn't followed."""

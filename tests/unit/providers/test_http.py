@@ -248,6 +248,37 @@ def test_out_of_time(web: WebServer) -> None:
     assert found.code == "timeout"
 
 
+def test_a_server_that_drips() -> None:
+    """An answer that comes byte by byte has no more time than any other."""
+    over = threading.Event()
+
+    def drip(listening: socket.socket) -> None:
+        for _ in range(2):
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(65536)
+                try:
+                    while not over.wait(0.02):
+                        connection.sendall(b"H" if not over.is_set() else b"")
+                except OSError:
+                    continue
+
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        thread = threading.Thread(target=drip, args=(listening,), daemon=True)
+        thread.start()
+        spec = http.Spec(kind="http", hosts={url: {}}, methods=["GET", "POST"], timeout=0.4)
+        service = http.open("x", spec, tools())
+        found = failure(service, {"url": url})
+        assert (found.code, found.retryable) == ("timeout", True)
+        with pytest.raises(UnknownOutcome):
+            ask(service, {"method": "POST", "url": url})
+        over.set()
+        thread.join()
+
+
 def test_tls(tmp_path: Path) -> None:
     """A certificate has to be trusted, and to be the host's; nothing is sent before it is."""
     ca, context = certificate(tmp_path)
