@@ -138,12 +138,18 @@ class Service:
         password = self.secret.reveal() if self.secret is not None else ""
         sending = Sending(self.spec, recipients, mail.as_bytes(), password, self.tls)
         try:
-            await self.threads.run(sending.run)
+            async with asyncio.timeout(self.spec.timeout * (1 + MARGIN) / 2):
+                await self.threads.run(sending.run)
         except NoThread:
             raise CapabilityError("rate_limited", "no thread was free in time; nothing was sent", True) from None
-        except asyncio.CancelledError:
-            sending.break_off()
-            raise
+        except (asyncio.CancelledError, TimeoutError) as error:
+            dotted = sending.break_off()
+            if isinstance(error, asyncio.CancelledError):
+                raise
+            # The socket's own time limit begins anew with each byte: a server that drips outlives it.
+            if dotted:
+                raise UnknownOutcome("the mail was sent, and no answer came in time") from None
+            raise CapabilityError("provider_error", "no answer in time; nothing was sent", True) from None
         return Reply({"id": str(mail["Message-ID"]), "recipients": list[Json](recipients)})
 
     async def lookup(self, capability: str, key: str) -> Reply | None:
@@ -226,16 +232,18 @@ class Sending:
                 raise UnknownOutcome(f"the mail was sent, and no answer came ({_short(error)})") from None
             raise _failure(error) from None
 
-    def break_off(self) -> None:
-        """End it from another thread. The final dot isn't sent any more if it wasn't yet."""
+    def break_off(self) -> bool:
+        """End it from another thread, and return whether the final dot was sent; it isn't any more if it wasn't yet."""
         with self._lock:
             self._given_up = True
+            dotted = self._dotted
             wire = self._smtp.sock if self._smtp is not None else None
         if wire is not None:
             try:
                 wire.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass  # it ended meanwhile
+        return dotted
 
     def _connected(self) -> smtplib.SMTP:
         spec, domain = self._spec, self._spec.sender.rpartition("@")[2]

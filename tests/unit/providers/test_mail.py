@@ -199,6 +199,30 @@ def test_no_answer_in_time() -> None:
     assert (found.code, found.retryable) == ("provider_error", True)
 
 
+def test_a_server_that_drips() -> None:
+    """A greeting that comes byte by byte has no more time than any other: nothing was sent."""
+    over = threading.Event()
+
+    def drip(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection:
+            try:
+                while not over.wait(0.02):
+                    connection.sendall(b"2")
+            except OSError:
+                return
+
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        thread = threading.Thread(target=drip, args=(listening,), daemon=True)
+        thread.start()
+        found = failure(opened(port=listening.getsockname()[1], timeout=0.4))
+        over.set()
+        thread.join()
+    assert (found.code, found.retryable) == ("provider_error", True)
+
+
 def test_given_up() -> None:
     """A call that is cancelled lets go of its connection."""
     never = threading.Event()
