@@ -32,7 +32,7 @@ class Bounds:
     `calls_per_run`: worst case of one `ctx.run` over a whole run. `worst_case`: by capability. `set_walks` are
     expressions that are walked and may be sets; `unawaited` calls make coroutines that nobody runs, `misused`
     ones make coroutines that are read as data. `trusted` are ends of slices that are taken not to be negative,
-    which has to be checked where they are computed.
+    which has to be checked where they are computed. `entered` are the functions that a run can come to.
     """
 
     loops: dict[ast.AST, int | None] = field(default_factory=dict)
@@ -45,6 +45,7 @@ class Bounds:
     unawaited: tuple[ast.Call, ...] = ()
     misused: tuple[ast.Call, ...] = ()
     trusted: tuple[ast.expr, ...] = ()
+    entered: frozenset[ast.AST] = frozenset()
 
 
 def analyse(scope: Scope, max_steps: int = 24_000, max_bound: int = 1_000_000) -> Bounds:
@@ -88,6 +89,7 @@ def _tables(machine: Machine, scope: Scope, cost: Cost) -> Bounds:
         problems=tuple(sorted(machine.problems.values(), key=_place)),
         set_walks=tuple(machine.set_walks),
         trusted=tuple(machine.trusted),
+        entered=frozenset() if involved else frozenset([act.names.node for act in machine.acts.values()]),
     )
     if not involved:
         out.unawaited = tuple(node for node in machine.made if node not in machine.ran)

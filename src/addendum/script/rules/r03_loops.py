@@ -16,18 +16,25 @@ rises on every path and is compared with a constant. What is derived from such a
 
 An end of a slice must not be negative, as it would count from the back: `items[:min(n, 10)]` is an error at run time
 when `n` is -1. Write `items[:max(0, min(n, 10))]` where that can happen.
+
+A function that nothing calls is only worth a warning: it never runs, and no bound was looked for in it.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import Final
 
 from addendum.script.report import Violation
 from addendum.script.rules.subject import Subject
+from addendum.script.scope import COMPREHENSIONS
 
 ID = "R03"
 TITLE = "Loops that reach a call are bounded"
+
+_LOOPS: Final = (ast.For, ast.While, *COMPREHENSIONS)
+_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def check(subject: Subject) -> Iterator[Violation]:
@@ -82,12 +89,46 @@ def check(subject: Subject) -> Iterator[Violation]:
                 "Cut it with a constant, such as `[:10]`, before the loop.",
                 at=node,
             )
+    yield from _never_entered(subject)
+
+
+def _never_entered(subject: Subject) -> Iterator[Violation]:
+    """A function that nothing calls runs no loop, so it isn't wrong; but no bound was looked for in it."""
+    scope, entered = subject.scope, subject.bounds.entered
+    if not entered:
+        return  # the entry function is missing, or too much is involved: other rules say so
+    idle = {function for function in scope.functions if function.reaches and function.node not in entered}
+    for call in subject.nodes(ast.Call) if idle else ():
+        function = scope.enclosing(call)
+        loop = _loop_around(subject, call) if function in idle and scope.counted(call) else None
+        if function is not None and loop is not None:
+            idle.discard(function)
+            yield subject.violation(
+                ID,
+                _subject_of(loop),
+                f"Nothing that runs calls `{function.name}`, so no bound was looked for where it loops over {{}}.",
+                "Call the function, or leave it out.",
+                severity="warning",
+                at=loop,
+            )
+
+
+def _loop_around(subject: Subject, node: ast.AST) -> ast.AST | None:
+    """The innermost loop or comprehension around a node, in its function."""
+    above = subject.scope.parent.get(node)
+    while above is not None and not isinstance(above, _FUNCTIONS):
+        if isinstance(above, _LOOPS):
+            return above
+        above = subject.scope.parent.get(above)
+    return None
 
 
 def _subject_of(node: ast.AST) -> ast.AST:
     """What a loop walks."""
     if isinstance(node, ast.For):
         return node.iter
-    if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+    if isinstance(node, ast.While):
+        return node.test
+    if isinstance(node, COMPREHENSIONS):
         return node.generators[0].iter
     return node
