@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from addendum.cli import opening, options
 from addendum.cli.output import Output, dumps
 from addendum.cli.printable import line
-
-if TYPE_CHECKING:
-    from addendum.providers.mcp.pinning import Seen
 
 
 def pin(
@@ -40,31 +37,32 @@ def pin(
     data = [each.to_json() for each in seen]
     written: dict[str, bool] = {}
     for each, item in zip(seen, data, strict=True):
-        written[each.name] = not each.same and (yes or _confirmed(output, each, item))
+        written[each.name] = not each.same and (yes or _confirmed(output, item))
         if written[each.name]:
             each.pin()
     if json:
         output.value([{**item, "written": written[item["server"]]} for item in data])
     else:
-        for each, item in zip(seen, data, strict=True):
+        for item in data:
             _show(output, item)
-            output.show(_verdict(each, written[each.name]))
+            output.show(_verdict(item, written[item["server"]]))
     return 0 if all(each.same or written[each.name] for each in seen) else 3
 
 
-def _confirmed(output: Output, seen: Seen, item: dict[str, Any]) -> bool:
+def _confirmed(output: Output, item: dict[str, Any]) -> bool:
     if not output.interactive:
         return False
     _show(output, item)
-    return typer.confirm(f"Pin the tools of {seen.name} as they are now?", err=True)
+    return typer.confirm(f"Pin the tools of {item['server']} as they are now?", err=True)
 
 
-def _verdict(seen: Seen, written: bool) -> str:
+def _verdict(item: dict[str, Any], written: bool) -> str:
+    name, path = item["server"], item["pins"]
     if written:
-        return f"{seen.name}: pinned in {seen.path}."
-    if seen.same:
-        return f"{seen.name}: as pinned in {seen.path}."
-    return f"{seen.name}: not pinned. Nothing is sent to it until `addendum catalog pin {seen.name} --yes`."
+        return f"{name}: pinned in {path}."
+    if item["same"]:
+        return f"{name}: as pinned in {path}."
+    return f"{name}: not pinned. Nothing is sent to it until `addendum catalog pin {name} --yes`."
 
 
 def _show(output: Output, item: dict[str, Any]) -> None:

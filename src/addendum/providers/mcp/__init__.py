@@ -1,5 +1,10 @@
 """Tools of an MCP server as capabilities: each tool of the server NAME becomes `NAME.tool`.
 
+    [capability."tracker"]
+    kind = "mcp"
+    command = ["tracker-server", "--stdio"]
+    secrets = { TRACKER_TOKEN = "tracker" }
+
 What a server says of its tools is kept in a file of pins beside the services file, by digest, once a person has looked
 at it (`addendum catalog pin`). The catalog comes from there: no server is started to check or to plan. A server that
 offers anything else than what is pinned isn't called.
@@ -10,8 +15,10 @@ operator accepts them for that tool; until then a tool is a `side_effect`.
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -83,6 +90,8 @@ class Spec(service.Spec):
             raise ValueError("secret and headers are for a url")
         if set(self.environment) & set(self.secrets):
             raise ValueError("a variable can't be in environment and in secrets")
+        if self.url:
+            _check(self.url, bool(self.secret or self.headers))
         return self
 
     def pins_file(self, name: str, folder: Path) -> Path:
@@ -90,13 +99,23 @@ class Spec(service.Spec):
         return folder / (self.pins or f"{name}.pins.json")
 
 
+def _check(url: str, secrets: bool) -> None:
+    """Refuse an address that is none, and one that secrets would go to in clear text."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
+        raise ValueError("the url is no https://HOST/PATH; secrets aren't part of it")
+    if secrets and parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "localhost", "::1"):
+        raise ValueError("secrets would go there unencrypted: use https, or an address of this machine")
+
+
 def open(name: str, spec: Spec, tools: Tools) -> Service:
     """Return the service, with what is pinned of its tools. The server is started by the first call.
 
     Raises `ConfigError` when nothing is pinned yet, and when the SDK isn't installed."""
-    service.extra("mcp", "mcp", KIND)
-    from addendum.providers.mcp.client import Client
+    if importlib.util.find_spec("mcp") is None:
+        service.extra("mcp", "mcp", KIND)
     from addendum.providers.mcp.definitions import read
+    from addendum.providers.mcp.pinned import Pinned
 
     path = spec.pins_file(name, tools.folder)
     pinned = read(path)
@@ -105,11 +124,11 @@ def open(name: str, spec: Spec, tools: Tools) -> Service:
             f"The tools of {name} aren't pinned: there is no {path}.",
             hint=f"Look at them, and pin them, with `addendum catalog pin {name}`.",
         )
-    return Client(name, spec, tools, pinned)
+    return Pinned(name, spec, tools, pinned)
 
 
 def probe(name: str, spec: Spec, tools: Tools) -> Client:
-    """Return the service without pins, so that its tools can be looked at. Raises `ConfigError`."""
+    """Return the client of a server without pins, so that its tools can be looked at. Raises `ConfigError`."""
     service.extra("mcp", "mcp", KIND)
     from addendum.providers.mcp.client import Client
 

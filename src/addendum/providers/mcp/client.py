@@ -1,4 +1,4 @@
-"""The service over one MCP server: looks that its tools are the pinned ones, calls them, and says what came of it.
+"""The client of one MCP server: looks that its tools are the pinned ones, calls them, and says what came of it.
 
 | what came | a tool without side effects | any other |
 | --- | --- | --- |
@@ -17,7 +17,7 @@ Not known is `UnknownOutcome`: the broker makes a retryable `timeout` of it for 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, TypeAlias
 
@@ -25,7 +25,6 @@ import mcp_types as types
 from mcp import MCPError
 from pydantic import TypeAdapter, ValidationError
 
-from addendum.authority.catalog import Capability
 from addendum.errors import CapabilityError, ConfigError, UnknownOutcome
 from addendum.ports import Reply, Request
 from addendum.providers import faults
@@ -52,13 +51,6 @@ class Client:
         self._pinned = {each: pin for each, pin in pinned.items() if not spec.tools or each in spec.tools}
         self._by_name = capabilities(name, spec, pinned) if pinned else {}
         self._connection: Connection | None = None
-        if spec.url:
-            http.check(spec.url, bool(spec.secret or spec.headers))
-
-    @property
-    def capabilities(self) -> Sequence[Capability]:
-        """Its tools, from the pins."""
-        return tuple(capability for capability, _ in self._by_name.values())
 
     async def dispatch(self, request: Request) -> Reply:
         """Call a tool."""
@@ -72,10 +64,6 @@ class Client:
         result = await self._called(held, tool, request, capability.side_effecting)
         declared = self._pinned[tool].data.get("outputSchema") is not None
         return Reply(results.value(result, declared, self._tools.artifacts))
-
-    async def lookup(self, capability: str, key: str) -> Reply | None:
-        """The protocol has no way to ask what became of a call."""
-        return None
 
     async def close(self) -> None:
         """Close the connection, and the server if it is ours."""

@@ -10,12 +10,9 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
-
-from addendum.errors import ConfigError
 
 UNSENT: Final = -32090
 """Code of an error that stands for: the request never left."""
@@ -27,18 +24,6 @@ BODY: Final = 64 * 1024
 """Bytes of an error's body that are looked at."""
 CONNECT: Final = 10.0
 _KEPT: Final = ("retry-after", "retry-after-ms")
-_LOCAL: Final = ("127.0.0.1", "localhost", "::1")
-
-
-def check(url: str, secrets: bool) -> None:
-    """Refuse an address that isn't one, and one that secrets would go to in clear text. Raises `ConfigError`."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
-        raise ConfigError("The url of an MCP server is wrong.", hint="Write https://HOST/PATH, secrets as headers.")
-    if secrets and parts.scheme == "http" and parts.hostname not in _LOCAL:
-        raise ConfigError(
-            f"Secrets would go to {parts.hostname} unencrypted.", hint="Use https, or an address of this machine."
-        )
 
 
 @asynccontextmanager

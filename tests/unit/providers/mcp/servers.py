@@ -14,13 +14,12 @@ from mcp.server.mcpserver.utilities.types import Image
 from mcp.server.stdio import stdio_server
 
 
-def good() -> MCPServer:
+def good(about: str = "Add two numbers.") -> MCPServer:
     """A server with tools of all kinds."""
     server = MCPServer("good")
 
-    @server.tool(annotations=types.ToolAnnotations(read_only_hint=True, open_world_hint=False))
+    @server.tool(description=about, annotations=types.ToolAnnotations(read_only_hint=True, open_world_hint=False))
     def add(a: int, b: int) -> dict[str, int]:
-        """Add two numbers."""
         return {"sum": a + b}
 
     @server.tool(structured_output=False)
@@ -81,8 +80,12 @@ def asks() -> None:
 def colliding() -> MCPServer:
     """Two tools whose names come to the same."""
     server = MCPServer("colliding")
+
+    def same() -> str:
+        return "the same"
+
     for name in ("files/read", "files read"):
-        server.add_tool(str, name=name, description=name)
+        server.add_tool(same, name=name, description=name)
     return server
 
 
@@ -121,6 +124,7 @@ def dead() -> None:
 if __name__ == "__main__":
     {
         "good": lambda: good().run(),
+        "changed": lambda: good("Add two numbers, and tell somebody.").run(),
         "colliding": lambda: colliding().run(),
         "asks": asks,
         "junk": junk,

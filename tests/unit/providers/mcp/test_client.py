@@ -16,10 +16,9 @@ from addendum.credentials import Credentials
 from addendum.errors import CapabilityError, ConfigError, UnknownOutcome
 from addendum.ports import Request
 from addendum.providers import mcp
-from addendum.providers.mcp.client import Client
 from addendum.providers.mcp.definitions import Definition, read, write
 from addendum.providers.mcp.pinning import look
-from addendum.providers.service import Tools
+from addendum.providers.service import Service, Tools
 
 SERVERS = Path(__file__).parent / "servers.py"
 CANARY = "canary-value-1234"
@@ -69,7 +68,7 @@ async def pinned(
     *,
     pin: Callable[[dict[str, Definition]], object] = lambda found: None,
     **more: Any,
-) -> AsyncIterator[Client]:
+) -> AsyncIterator[Service]:
     """A server whose tools were looked at and pinned, after `pin` changed what was seen."""
     tools, chosen = given(folder), spec(which, **more)
     if which not in _SEEN:
@@ -78,14 +77,13 @@ async def pinned(
     pin(seen)
     write(folder / "srv.pins.json", seen)
     client = mcp.open("srv", chosen, tools)
-    assert isinstance(client, Client)
     try:
         yield client
     finally:
         await client.close()
 
 
-async def call(client: Client, tool: str, **payload: Any) -> Any:
+async def call(client: Service, tool: str, **payload: Any) -> Any:
     """Call a tool and return the value."""
     request = Request(capability=f"srv.{tool}", payload=payload, key="k", run="r", identity="i", attempt=1)
     return (await client.dispatch(request)).value
@@ -210,10 +208,8 @@ def test_tools_that_change_in_the_middle_stop(tmp_path: Path) -> None:
     async def main() -> None:
         async with pinned(tmp_path) as client:
             assert await call(client, "grow") == {"result": "grown"}
-            connection = client._connection
-            assert connection is not None
-            assert connection._held is not None
-            while not connection._held.changes:  # noqa: ASYNC110 - a turn of the loop, no time
+            held = client._client._connection._held  # type: ignore[attr-defined]
+            while not held.changes:  # noqa: ASYNC110 - a turn of the loop, no time
                 await asyncio.sleep(0)
             with pytest.raises(CapabilityError, match='"later" is new') as refused:
                 await call(client, "add", a=1, b=2)
@@ -260,7 +256,6 @@ def test_a_server_that_is_none_is_unreachable(which: str, says: str, tmp_path: P
             assert good.capabilities
         seconds = 0.5 if which == "silent" else 30.0
         client = mcp.open("srv", spec(which, start_timeout=seconds, max_result=100_000), given(tmp_path))
-        assert isinstance(client, Client)
         with pytest.raises(CapabilityError, match=says) as failed:
             await call(client, "add", a=1, b=2)
         assert (failed.value.code, failed.value.retryable) == ("provider_error", True)
