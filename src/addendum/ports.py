@@ -394,8 +394,8 @@ class Picture:
 class ModelChoice:
     """Which model, where, and within what. `model` is `provider:model`; `url` an address that speaks its protocol, ""
     for the provider's own; `secret` a handle, "" for none. `timeout` in seconds; `price` is the most of a call in
-    nano-dollars where no price list has the model; `max_input` the largest prompt in bytes of UTF-8, which are at least as
-    many as its tokens: an image counts 10 000."""
+    nano-dollars where no price list has the model; `max_input` the largest prompt in bytes of UTF-8, which are at least
+    as many as its tokens: an image counts 10 000."""
 
     model: str
     url: str = ""
@@ -433,8 +433,8 @@ class Written:
 
 
 class Model(Protocol):
-    """A language model. `most` is the most nano-dollars that any `write` may cost, `most_tokens` the most tokens that it
-    may use, None when nobody can say."""
+    """A language model. `most` is the most nano-dollars that any `write` may cost, `most_tokens` the most tokens that
+    it may use, None when nobody can say."""
 
     name: str
     most: int

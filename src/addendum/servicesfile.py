@@ -18,11 +18,12 @@ nothing that was written is repeated where a secret may have been written by mis
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -32,6 +33,21 @@ MANUAL: Final = "docs/reference/services.md"
 MOST: Final = 256 * 1024
 """Bytes of a services file."""
 _TABLES: Final = ("secret", "author", "capability")
+
+
+_TELLING: Final = re.compile(r"[@?#=&]")
+"""What addresses have before a login or a key, and no name has."""
+_SHOWN: Final = 20
+"""Characters of a word that is shown though it isn't known: keys are longer."""
+M = TypeVar("M", bound=BaseModel)
+
+
+@runtime_checkable
+class Naming(Protocol):
+    """A specification that names secrets."""
+
+    def handles(self) -> Iterable[str]:
+        """Return their handles."""
 
 
 class Author(BaseModel):
@@ -97,15 +113,14 @@ def parse(text: str, name: str, folder: Path, kinds: Mapping[str, Callable[[], t
             )
     author = None
     if "author" in data:
-        author = Author(**_checked(Author, _table(data["author"], f"{name}: [author]"), name, "author"))
+        author = _checked(Author, _table(data["author"], f"{name}: [author]"), name, "author")
         _handle(author.secret, secrets, name, "author.secret")
     capabilities: dict[str, BaseModel] = {}
     for each, table in _table(data.get("capability", {}), f"{name}: [capability]").items():
         where = f'capability."{each}"'
         capabilities[each] = spec = _spec(_table(table, f"{name}: [{where}]"), name, where, kinds)
-        handles: Callable[[], Iterable[str]] = getattr(spec, "handles", tuple)
-        for handle in handles():
-            _handle(handle, secrets, name, f"{where}")
+        for handle in spec.handles() if isinstance(spec, Naming) else ():
+            _handle(handle, secrets, name, where)
     return ServicesFile(path=name, folder=folder, secrets=secrets, author=author, capabilities=capabilities)
 
 
@@ -117,34 +132,32 @@ def _spec(
         raise ConfigError(f"In {name}, {where} doesn't say its kind.", hint=f'Write kind = "…": {_list(kinds)}.')
     if not isinstance(kind, str) or kind not in kinds:
         raise ConfigError(
-            f"In {name}, {where} has the kind {kind!r}.",
+            f"In {name}, {where} has a kind that isn't there{_named(kind)}.",
             hint=f"{_close(str(kind), kinds)}The kinds are {_list(kinds)}.",
         )
-    made = kinds[kind]()
-    return made(**_checked(made, table, name, where))
+    return _checked(kinds[kind](), table, name, where)
 
 
-def _checked(model: type[BaseModel], table: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
-    """Return a table's values once they are known to be what the model takes. Raises `ConfigError`."""
+def _checked(model: type[M], table: Mapping[str, Any], name: str, where: str) -> M:
+    """Return a table as a model. Raises `ConfigError`."""
     try:
-        model(**table)
+        return model(**table)
     except ValidationError as error:
         raise _wrong(model, error, name, where) from None
-    return dict(table)
 
 
 def _wrong(model: type[BaseModel], error: ValidationError, name: str, where: str) -> ConfigError:
     """Return the error for the first thing that is wrong. The value isn't shown: a key may have been pasted there."""
     first = error.errors(include_url=False, include_context=True, include_input=False)[0]
-    place = ".".join([where, *(str(part) for part in first["loc"])])
+    loc = tuple("…" if _TELLING.search(str(part)) else str(part) for part in first["loc"])
+    place = ".".join([where, *loc])
     keys = ", ".join(model.model_fields)
     match first["type"]:
         case "extra_forbidden":
-            wrong = str(first["loc"][-1])
-            close = _close(wrong, model.model_fields) if len(first["loc"]) == 1 else ""
+            close = _close(loc[-1], model.model_fields) if len(loc) == 1 else ""
             return ConfigError(
-                f"In {name}, {where} has no key {wrong!r}{_inside(first['loc'])}.",
-                hint=f"{close}It has {keys}." if len(first["loc"]) == 1 else f"See {MANUAL}.",
+                f"In {name}, {where} has no key {loc[-1]!r}{_inside(loc)}.",
+                hint=f"{close}It has {keys}." if len(loc) == 1 else f"See {MANUAL}.",
                 place=place,
             )
         case "missing":
@@ -154,16 +167,20 @@ def _wrong(model: type[BaseModel], error: ValidationError, name: str, where: str
             return ConfigError(f"In {name}, {place} is wrong: {reason}.", hint=f"See {MANUAL}.", place=place)
 
 
-def _inside(loc: tuple[int | str, ...]) -> str:
-    return f" in {'.'.join(str(part) for part in loc[:-1])}" if len(loc) > 1 else ""
+def _inside(loc: tuple[str, ...]) -> str:
+    return f" in {'.'.join(loc[:-1])}" if len(loc) > 1 else ""
+
+
+def _named(word: object) -> str:
+    """Return a word that isn't known, quoted behind a colon; nothing for one that is too long to be a name: it may be
+    the key itself."""
+    return f": {word!r}" if len(str(word)) <= _SHOWN else ""
 
 
 def _handle(handle: str, secrets: Mapping[str, Any], name: str, where: str) -> None:
     if handle and handle not in secrets:
-        # What was written isn't shown unless it looks like a name: it may be the key itself.
-        shown = repr(handle) if len(handle) <= 20 else "that handle"
         raise ConfigError(
-            f"In {name}, {where} names a secret that isn't there: {shown}.",
+            f"In {name}, {where} names a secret that isn't there{_named(handle)}.",
             hint=f"Name it under [secret]; there is {_list(secrets)}." if secrets else "Write [secret] with it.",
         )
 

@@ -69,8 +69,8 @@ TEXT = '[capability."a.b"]\nkind = "text"\nmodel = "openai:gpt-5-mini"\n'
         ("capability = 1\n", "[capability] has to be a table", "services.md"),
         ('[capability]\n"a.b" = 1\n', '[capability."a.b"] has to be a table', "services.md"),
         ('[capability."a.b"]\n', "doesn't say its kind", "text"),
-        ('[capability."a.b"]\nkind = "imge"\n', "has the kind 'imge'", "Did you mean 'image'?"),
-        ('[capability."a.b"]\nkind = 7\n', "has the kind 7", "The kinds are agent"),
+        ('[capability."a.b"]\nkind = "imge"\n', "has a kind that isn't there: 'imge'", "Did you mean 'image'?"),
+        ('[capability."a.b"]\nkind = 7\n', "has a kind that isn't there: 7", "The kinds are agent"),
         ('[capability."a.b"]\nkind = "text"\n', 'capability."a.b".model is missing', "services.md"),
         (TEXT + "max_token = 5\n", "has no key 'max_token'", "Did you mean 'max_tokens'?"),
         (TEXT + 'max_tokens = "5"\n', 'capability."a.b".max_tokens is wrong', "services.md"),
@@ -102,6 +102,11 @@ def test_what_is_wrong_is_named_with_its_place_and_the_way_out(tmp_path: Path, t
         f'[author]\nmodel = "openai:x"\nsecret = "{SECRET}"\n',
         f'{TEXT}max_tokens = "{SECRET}"\n',
         f'{TEXT}price_usd = "{SECRET}"\n',
+        f'[capability."a.b"]\nkind = "http"\nhosts."https://me:{SECRET}@api.example.com" = {{}}\n',
+        f'[capability."a.b"]\nkind = "http"\nhosts."https://api.example.com/?key={SECRET}" = {{}}\n',
+        f'[capability."a.b"]\nkind = "http"\nhosts."https://me:{SECRET}@api.example.com" = {{paths = 7}}\n',
+        f'[capability."a.b"]\nkind = "image"\nmodel = "m"\nprice_usd = "1"\nurl = "https://me:{SECRET}@example.com"\n',
+        f'[capability."a.b"]\nkind = "{SECRET}"\n',
     ],
 )
 def test_a_key_that_was_written_into_the_file_is_not_repeated(tmp_path: Path, text: str) -> None:

@@ -21,7 +21,7 @@ from addendum.errors import CapabilityError, UnknownOutcome
 from addendum.providers import addresses, urls
 from addendum.providers.addresses import Resolve
 from addendum.providers.exchange import Came, Exchange, Sent
-from addendum.providers.threads import Threads
+from addendum.providers.threads import NoThread, Threads
 from addendum.providers.urls import Target
 
 TRIES: Final = 3
@@ -95,6 +95,9 @@ class Downloads:
         try:
             came: Came = await self.threads.run(work)
             return came
+        except NoThread:
+            # Whoever waits for the file has paid for it: given up, it is not fetched, and that is all.
+            raise NotFetched("no thread was free for it in time") from None
         except asyncio.CancelledError:
             for exchange in running:
                 exchange.break_off()

@@ -170,15 +170,16 @@ class Spec(service.Spec):
 
 def origin(text: str) -> Origin:
     """Read an origin that a person named; letters beyond ASCII are written as they are resolved (IDNA). Raises
-    `ValueError`."""
+    `ValueError`, which shows the text only where no login or key can be in it."""
+    shown = "what stands there" if re.search(r"[@?#]", text) else repr(text)
     parts = urlsplit(text)
     if parts.scheme not in urls.PORTS or parts.path not in ("", "/") or parts.query or parts.fragment:
-        raise ValueError(f"{text!r} is no origin: write it as in https://api.example.com")
+        raise ValueError(f"{shown} is no origin: write it as in https://api.example.com")
     try:
         netloc = parts.netloc if parts.netloc.isascii() else parts.netloc.encode("idna").decode("ascii")
         return Origin(parts.scheme, *urls.authority(netloc, urls.PORTS[parts.scheme]))
     except (CapabilityError, UnicodeError):
-        raise ValueError(f"{text!r} is no origin: write it as in https://api.example.com") from None
+        raise ValueError(f"{shown} is no origin: write it as in https://api.example.com") from None
 
 
 def open(name: str, spec: Spec, tools: Tools) -> Service:
@@ -408,10 +409,11 @@ class Service:
         kind = media.kind(came.body)
         try:
             kept = await self.threads.run(lambda: self.artifacts.put(came.body, kind))
-        except StoreError as error:
+        except (StoreError, NoThread) as error:
             if effects:
                 return {**found, "cut": True}
-            raise CapabilityError("provider_error", f"the answer can't be kept: {error}") from None
+            why = str(error) or "no thread was free for it"
+            raise CapabilityError("provider_error", f"the answer can't be kept: {why}") from None
         return {**found, **kept}
 
     def _named(self) -> str:

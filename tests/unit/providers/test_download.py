@@ -11,6 +11,7 @@ import pytest
 from tests.webserver import Give, WebServer
 
 from addendum.providers.download import Downloads, NotFetched, decoded
+from addendum.providers.threads import Threads
 
 
 @pytest.fixture
@@ -48,6 +49,20 @@ def test_a_file_is_fetched_without_anything_of_ours(web: WebServer) -> None:
     (got,) = web.got
     assert got.target == "/a?sig=1"
     assert set(got.headers) == {"host", "accept-encoding", "connection", "user-agent"}
+
+
+def test_a_file_that_no_thread_was_free_for(web: WebServer) -> None:
+    """Whoever gives up waiting learns that the file wasn't fetched: what it belongs to was paid for all the same."""
+
+    async def main() -> None:
+        task = asyncio.create_task(replace(LOCAL, threads=Threads(most=0)).fetch(f"{web.url}/a", 10.0))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(NotFetched, match="no thread was free"):
+            await task
+
+    asyncio.run(main())
+    assert not web.got
 
 
 def test_too_many_bytes(web: WebServer) -> None:

@@ -17,11 +17,13 @@ from pydantic import ValidationError
 from tests.certificates import certificate
 from tests.webserver import Give, Got, WebServer
 
+from addendum.canon import Json
 from addendum.credentials import Credentials
 from addendum.errors import CapabilityError, ConfigError, UnknownOutcome
 from addendum.ports import Reply, Request
 from addendum.providers import http
 from addendum.providers.service import Tools
+from addendum.providers.threads import NoThread
 from addendum.testing.memory_artifacts import MemoryArtifacts
 
 KEY = "sk-CANARY-7f3a"
@@ -165,6 +167,22 @@ def test_no_room(web: WebServer) -> None:
             assert "can't be kept" in failure(service, payload).message
         else:
             assert ask(service, {**payload, "method": "POST"})["cut"] is True
+
+
+def test_no_thread_to_keep_it_in(web: WebServer) -> None:
+    """What was given up before a thread was free is no failure of a request that has had its effect."""
+
+    class Busy(MemoryArtifacts):
+        def put(self, data: bytes, media_type: str) -> dict[str, Json]:
+            raise NoThread
+
+    web.answers["/"] = Give(b"\xff")
+    service = opened(web, methods=["POST"])
+    service.artifacts = Busy()
+    assert ask(service, {"url": web.url, "method": "POST"})["cut"] is True
+    service = opened(web)
+    service.artifacts = Busy()
+    assert "no thread was free" in failure(service, {"url": web.url}).message
 
 
 # --- failures ---------------------------------------------------------------------------------------------------
