@@ -15,6 +15,7 @@ from addendum.cli import (
     author,
     authority,
     check,
+    convert,
     demo,
     drive,
     guide,
@@ -33,7 +34,7 @@ from addendum.cli.failure import report
 
 PROGRAM = "addendum"
 PANELS = {
-    "Scripts": (check.check, check.rule, guide.guide),
+    "Scripts": (check.check, check.rule, convert.convert, guide.guide),
     "Runs": (drive.run, drive.resume, revising.plan, revising.revise, author.author, repair.repair),
     "Looking at runs": (
         inspect.runs,
