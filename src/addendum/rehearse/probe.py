@@ -28,6 +28,8 @@ from addendum.canon import Digest, Json, digest
 TIMES = 12
 """Calls of one trial, unless more are needed to go beyond the claim."""
 MOST = 200
+STEPS = 24
+"""Tenths of a window for which a real window is tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,31 +128,72 @@ class Probe:
     payloads: Sequence[Json]
     domain: int | None = None
     """How many arguments there are under the grant, None when they are not finitely many."""
+    real: bool = False
+    """Whether the delegate stays the same through all trials: then they have to be within the claim together, too."""
+    observed: bool = True
+    """Whether effects are seen where they are, and not only by what the delegate answers."""
+    later: float = 86_400.0
+    """Seconds after which something that isn't windowed is tried again."""
+    calls: int = 0
     tried: list[str] = field(default_factory=list)
     untried: list[str] = field(default_factory=list)
 
     def run(self, at: float, delegate: Digest = "") -> Verdict:
         """Make every trial, until one refutes the claim."""
         found: Mapping[str, Any] | None = None
+        total = 0
         for name, trial, allowed in self._trials():
-            made = Trial(self.fresh())
-            before = made.twin.effects()
             try:
-                trial(made)
+                made = Trial(self.fresh())
+                before = made.twin.effects()
+                supported, worst = True, None
+                try:
+                    if self.real and self.claim.kind == "windowed":
+                        made.twin.passes(self.claim.seconds * 1.05)  # what earlier trials took is over
+                    worst = trial(made)
+                except Unsupported:
+                    supported = False
+                all_of_them = made.twin.effects() - before
+                effects = all_of_them if worst is None else worst
             except Unsupported:
                 self.untried.append(name)
                 continue
-            self.tried.append(name)
-            effects = made.twin.effects() - before
-            if allowed is None or effects > allowed:
-                if allowed is not None or effects > 1:
-                    found = {"trial": name, "calls": made.calls, "effects": effects, "claimed": allowed}
-                    break
+            self.calls += made.calls
+            (self.tried if supported else self.untried).append(name)
+            total += all_of_them
+            found = self._beyond(name, made.calls, effects, allowed) or self._together_beyond(total)
+            if found is not None:
+                break
+        if not self.observed:
+            self.untried.append("with a view of the effects")
+        if self.real and total == 0:
+            self.untried.append("with an effect that was seen")
         bound = self._bound()
         outcome: Outcome = "refuted" if found is not None else "unknown" if self.untried or bound is None else "holds"
         held = bound if outcome == "holds" else None
         tried, untried = tuple(self.tried), tuple(self.untried)
         return Verdict(self.capability, self.claim, outcome, at, held, found, tried, untried, delegate)
+
+    def _beyond(self, name: str, calls: int, effects: int, allowed: int | None) -> Mapping[str, Any] | None:
+        """Return the counterexample, if a trial went beyond what it is allowed; with nothing claimed, any growth."""
+        if effects <= (1 if allowed is None else allowed):
+            return None
+        return {"trial": name, "calls": calls, "effects": effects, "claimed": allowed}
+
+    def _together_beyond(self, total: int) -> Mapping[str, Any] | None:
+        """Return the counterexample, if all trials on one delegate are beyond a claim that time doesn't renew."""
+        bound = self._bound()
+        lasting = self.claim.kind in ("absorbing", "idempotent") or self.claim.kind == "quota"
+        if not self.real or not lasting or bound is None or total <= bound:
+            return None
+        return {"trial": "all trials together", "calls": self.calls, "effects": total, "claimed": bound}
+
+    @property
+    def most(self) -> int:
+        """How many calls of it all trials make at most."""
+        twice = sum(2 for name, _, _ in self._trials() if name.split()[0] in ("after", "other"))
+        once = sum(1 for name, _, _ in self._trials()) - twice // 2
+        return self._times * (once + twice) + STEPS * (self.claim.n + 1 if self.claim.kind == "windowed" else 0)
 
     def _bound(self) -> int | None:
         """Return what the claim allows one caller in the time of a trial; None for a claim that bounds nothing."""
@@ -164,7 +207,7 @@ class Probe:
     def _times(self) -> int:
         return min(MOST, max(TIMES, 2 * (self._bound() or 0) + 2))
 
-    def _trials(self) -> Iterator[tuple[str, Callable[[Trial], None], int | None]]:
+    def _trials(self) -> Iterator[tuple[str, Callable[[Trial], int | None], int | None]]:
         """Yield each trial with the effects that the claim allows it; None where any growth refutes it."""
         bound, claim = self._bound(), self.claim
         once = 1 if claim.kind in ("absorbing", "idempotent") else bound
@@ -174,7 +217,7 @@ class Probe:
         windows = 2 if claim.kind == "windowed" else 1
         yield "after the window", self._later, None if bound is None else bound * windows
         if claim.kind == "windowed" and claim.sliding:
-            yield "across a window's edge", self._edge, bound
+            yield "across a window's edge", self._phases if self.real else self._edge, bound
         yield "other session", lambda t: self._others(t, session=True), bound
         yield "other run", lambda t: self._others(t, run=True), bound
         principals = self._times if claim.kind == "quota" and claim.key == "principal" else 1
@@ -204,7 +247,7 @@ class Probe:
 
     def _later(self, trial: Trial) -> None:
         self._distinct(trial)
-        trial.twin.passes(self.claim.seconds or 86_400.0)
+        trial.twin.passes(self.claim.seconds or self.later)
         self._distinct(trial)
 
     def _edge(self, trial: Trial) -> None:
@@ -212,6 +255,18 @@ class Probe:
         self._distinct(trial)
         trial.twin.passes(self.claim.seconds * 0.2)
         self._distinct(trial)
+
+    def _phases(self, trial: Trial) -> int:
+        """Call all the time for more than two windows, in tenths of one, as nobody knows where a real window begins.
+        Returns the most effects that any window had."""
+        seen: list[int] = []
+        for _ in range(STEPS):
+            before = trial.twin.effects()
+            for index in range(min(MOST, self.claim.n + 1)):
+                trial.call(self._payload(index))
+            seen.append(trial.twin.effects() - before)
+            trial.twin.passes(self.claim.seconds / 10)
+        return max(sum(seen[index : index + 9]) for index in range(STEPS - 8))
 
     def _others(self, trial: Trial, *, session: bool = False, run: bool = False, principal: bool = False) -> None:
         for index in range(self._times):
