@@ -31,7 +31,7 @@ from addendum.records.stored import Entry
 from addendum.store.sqlite import SqliteStore
 
 HERE: Final = Path(__file__).resolve().parent
-CALLS: Final = 100
+CALLS: Final = 200
 ENTRIES: Final = 10_000
 SCRIPT: Final = f"""
 async def orchestrate(ctx, args):
@@ -139,7 +139,10 @@ def fill(store: SqliteStore, principal: str) -> None:
         for (run, number), _ in keys:
             body = {"run": run, "attempt": number, "cost": 1_000_000, "tokens": 0, "bytes_in": 9, "micros": 1}
             new.append(Entry("settle", body))
+        ledger.lost(key for key, _ in keys)  # they are other runs'
         store.append(ledger.name, new)
+        ledger.read()
+        ledger.rest()
 
 
 def spread(values: list[float], scale: float, form: str) -> str:

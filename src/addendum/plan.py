@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from addendum.authority.envelope import Room
 from addendum.authority.money import usd
 from addendum.canon import Digest, Json
 from addendum.gate import Counterexample, Verdict, judge
@@ -24,6 +25,7 @@ from addendum.kernel.sources import Fate
 from addendum.ports import Raised, Returned
 from addendum.records.entries import Attempt
 from addendum.records.history import Record
+from addendum.script.report import Flow
 
 PlanStatus: TypeAlias = Literal["planned", "not_admitted", "stopped"]
 
@@ -89,9 +91,15 @@ class Plan:
     """What the records of diverging calls asked for, by seq; whoever has the store fills it in."""
     stop: Halt | None = None
     end: Returned | Raised | None = None
-    left: dict[str, tuple[int | float, int | float]] = field(default_factory=dict)
+    rooms: tuple[Room, ...] = ()
+    """The grant's limits, with what is used of each and what new work adds in its worst case."""
+    influence: str = "L0"
+    """How far results of calls steer the script, and `flows` where."""
+    flows: tuple[Flow, ...] = ()
     new_work: dict[str, int | None] = field(default_factory=dict)
     """The worst case of new calls by capability: the source's own without those that are replayed."""
+    new_cost: int | None = 0
+    """What these cost at most, in nano-dollars; None for no bound."""
     saved: int = 0
     """Nano-dollars that were paid for what is replayed."""
 
@@ -321,7 +329,10 @@ def _details(plan: Plan) -> dict[str, Any]:
             for call in plan.frontier
         ],
         "new_work": plan.new_work,
-        "left": {name: {"used": used, "max": most} for name, (used, most) in plan.left.items()},
+        "new_work_usd": None if plan.new_cost is None else usd(plan.new_cost),
+        "left": {str(room.limit): room.to_json() for room in plan.rooms},
+        "influence": plan.influence,
+        "flows": [flow.to_json() for flow in plan.flows],
     }
 
 

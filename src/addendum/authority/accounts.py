@@ -7,19 +7,17 @@ principal are kept in a book of all its runs (`addendum.authority.principal`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from addendum.authority.book import Book, Hold, Later, Over, bounded, hold
+from addendum.authority.book import Book, Hold, Later, Over, Terms, counts, terms
 from addendum.authority.catalog import Capability
-from addendum.authority.delegation import Child, Used, children, gone
+from addendum.authority.delegation import Child, Used, children, gone, of_whole, pointed
 from addendum.authority.grant import Grant, Limit
-from addendum.canon import Digest, Json
+from addendum.canon import Json
 from addendum.records.history import REMEMBERED, History, Totals
 
 __all__ = ["Accounts", "Hold", "Later", "Over"]
-
-Seen = dict[tuple[str, str], set[Digest]]
 
 
 @dataclass(slots=True)
@@ -31,7 +29,11 @@ class Accounts:
     book: Book
     principal: Book | None = None
     elapsed: float = 0.0
-    """Seconds of this drive so far; the driver keeps it."""
+    """Seconds of this drive so far; the driver keeps it, and the two below."""
+    computed: float = 0.0
+    """Seconds that the script computed in this drive."""
+    logged: int = 0
+    """Bytes of text that it logged in this drive, what it logged before included: a replay logs it again."""
     revoked: bool = False
     """Whether the principal's authority was revoked; the run's own is in its history."""
     above: Limit | None = None
@@ -39,7 +41,7 @@ class Accounts:
     at: float = 0.0
     """The wall time of the last look, for windows."""
     _children: tuple[int, tuple[Child, ...]] = (0, ())
-    _bounded: dict[str, Capability] = field(default_factory=dict)
+    _terms: dict[str, tuple[Capability, Terms]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -47,21 +49,22 @@ class Accounts:
         grant: Grant,
         history: History,
         catalog: Mapping[str, Capability],
-        seen: Seen | None = None,
+        sent: Iterable[Hold] = (),
         principal: Book | None = None,
     ) -> Accounts:
-        """Open the accounts: unresolved attempts of earlier drives keep their holds. `seen` are the targets of earlier
-        calls, by capability and meter."""
+        """Open the accounts: unresolved attempts of earlier drives keep their holds. `sent` are earlier
+        calls with the values that limits look at."""
         agents = frozenset(name for name, capability in catalog.items() if capability.agentic)
         book = Book(history.totals, history.recent, agents, REMEMBERED)
-        book.seen = {key: set(found) for key, found in (seen or {}).items()}
+        for earlier in sent:
+            book.target(earlier)
         found = cls(grant, history, book, principal)
         for attempt in history.attempts.values():
             capability = catalog.get(attempt.capability)
             if capability is None:
                 book.carry(Hold(attempt.capability, attempt.hold, 0))
             else:
-                most = hold(found.bounded(capability), grant, 0, None)
+                most = found.terms(capability).hold(0, None)
                 book.carry(Hold(most.capability, attempt.hold, 0, most.bytes_in, most.tokens, most.seconds))
         for draft in history.drafts.values():
             book.carry(Hold(draft.capability, draft.hold, 0, 0, draft.tokens))
@@ -69,10 +72,14 @@ class Accounts:
 
     def bounded(self, capability: Capability) -> Capability:
         """Return a capability within the grant's limits per call."""
-        found = self._bounded.get(capability.name)
-        if found is None:
-            found = self._bounded[capability.name] = bounded(capability, self.grant)
-        return found
+        return self.terms(capability).capability
+
+    def terms(self, capability: Capability) -> Terms:
+        """Return what the grant means for a capability, which may be within its limits already."""
+        found = self._terms.get(capability.name)
+        if found is None or (found[0] is not capability and found[1].capability is not capability):
+            found = self._terms[capability.name] = (capability, terms(capability, self.grant))
+        return found[1]
 
     def reserve(self, capability: Capability, size: int, payload: Json, now: float) -> Hold | Over | Later:
         """Take a hold for one call, or say which limit is in the way. `now` is wall time, for windows."""
@@ -80,9 +87,12 @@ class Accounts:
         barred = self.barred(capability.name, now)
         if barred is not None:
             return barred
-        asked = hold(self.bounded(capability), self.grant, size, payload)
+        mine = self.terms(capability)
+        own, asked = mine.capability, mine.hold(size, payload)
+        if own.most_tokens_in is not None and asked.tokens_in > own.most_tokens_in:
+            return Over(Limit("tokens_in", own.most_tokens_in, "call", own.name), 0, 0, asked.tokens_in)
         later: Later | None = None
-        for limit in self.grant.over(capability.name):
+        for limit in mine.limits:
             found = self._check(limit, asked, now)
             if isinstance(found, Over):
                 return found
@@ -111,7 +121,7 @@ class Accounts:
             if self.principal is None:
                 return Over(limit, 0, 0, asked.of(limit.meter))  # nobody keeps its book: fail closed
             return self.principal.check(limit, asked, now)
-        if limit.meter == "seconds" and limit.capability is None and limit.per == "run":
+        if limit.per == "run" and of_whole(limit):
             used, _ = self.level(limit)
             return Over(limit, used, 0, 0) if used >= limit.most else None
         if not self.history.children:
@@ -127,7 +137,7 @@ class Accounts:
     def written(self) -> None:
         """The attempts of all holds so far are in the journal, and count from there."""
         for taken in self.book.unwritten:
-            self.book.target(taken.capability, taken.targets)
+            self.book.target(taken)
         self.book.unwritten.clear()
 
     def settle(self, taken: Hold) -> None:
@@ -146,8 +156,8 @@ class Accounts:
         """Return how much of a limit is used and held; what children used is used, and what they have is held."""
         if limit.principal:
             return self.principal.level(limit) if self.principal is not None else (0, 0)
-        if limit.meter == "seconds" and limit.capability is None:
-            own: tuple[int | float, int | float] = (self.history.seconds + self.elapsed, 0)
+        if of_whole(limit):
+            own: tuple[int | float, int | float] = (self._whole()[limit.meter], 0)
         else:
             own = self.book.level(limit)
         ended, given = self.delegated(limit)
@@ -176,16 +186,38 @@ class Accounts:
         """Return all that this run and its children used up, as its parent counts it. No child may live."""
         names = {*self.book.totals, *(name for held in self.book.held.values() for name in held)}
         totals = {name: self._totals(name) for name in names}
-        distinct = {key: len(found) for key, found in self.book.seen.items()}
-        seconds = self.history.seconds + self.elapsed
+        distinct = {
+            (limit.capability or "", pointed(limit)): int(self.book.level(limit)[0])
+            for limit in self.grant.every
+            if counts(limit) and not limit.principal
+        }
+        whole = self._whole()
         for child in self.children:
             if child.used is not None:
                 for name, each in child.used.totals.items():
                     _add(totals.setdefault(name, Totals()), each)
                 for key, count in child.used.distinct.items():
                     distinct[key] = distinct.get(key, 0) + count
-                seconds += child.used.seconds
-        return Used(totals, distinct, seconds)
+                for meter, amount in child.used.whole.items():
+                    whole[meter] += amount
+        return Used(totals, distinct, whole)
+
+    def whole(self) -> dict[str, int]:
+        """Return what this drive took as a whole, as it stands in the entry of its end."""
+        return {
+            "micros": round(self.elapsed * 1_000_000),
+            "script_micros": round(self.computed * 1_000_000),
+            "log_bytes": self.logged,
+        }
+
+    def _whole(self) -> dict[str, int | float]:
+        """Return what the run as a whole used up in all its drives."""
+        history = self.history
+        return {
+            "seconds": history.seconds + self.elapsed,
+            "script_seconds": history.computed + self.computed,
+            "log_bytes": max(history.logged, self.logged),
+        }
 
     def _totals(self, name: str) -> Totals:
         """Return what a capability used and holds."""

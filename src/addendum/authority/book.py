@@ -20,13 +20,14 @@ from addendum.records.history import Dispatch, Totals
 
 ENTRIES: Final = 2
 """Entries that a call leaves in the journal: its attempt, and how that ended."""
+_SUMS: Final = ("calls", "bytes_out", "cost_usd")
 HELD: Final = ("cost_usd", "bytes_in", "tokens", "seconds")
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
     """What a reservation took: cost in nano-dollars, bytes, tokens and seconds at their most. `targets` are digests of
-    the values that distinct meters count, by their pointers."""
+    the values at the pointers of distinct meters, and of those that count for each value, by the meter's name."""
 
     capability: str
     cost: int
@@ -35,6 +36,7 @@ class Hold:
     tokens: int = 0
     seconds: float = 0.0
     agentic: bool = False
+    tokens_in: int = 0
     targets: Mapping[str, Digest] = field(default_factory=dict)
 
     def of(self, meter: str) -> int | float:
@@ -58,6 +60,8 @@ class Hold:
                 return self.tokens
             case "seconds":
                 return self.seconds
+            case "tokens_in":
+                return self.tokens_in
             case _:
                 return 0
 
@@ -104,17 +108,47 @@ def bounded(capability: Capability, grant: Grant) -> Capability:
     )
 
 
-def hold(capability: Capability, grant: Grant, size: int, payload: Json) -> Hold:
-    """Return what a call takes at most. `capability` is `bounded`; `size` is the payload's, in bytes."""
-    return Hold(
-        capability=capability.name,
-        cost=capability.reserve,
-        bytes_out=size,
-        bytes_in=_result(capability),
-        tokens=capability.most_tokens or 0,
-        seconds=capability.timeout if grant.per_call("seconds", capability.name) is not None else 0.0,
-        agentic=capability.agentic,
-        targets=targets(grant, capability.name, payload),
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a grant means for the calls of one capability, so that it isn't worked out for each of them: the capability
+    within the limits per call, the limits in their order, the most of a result, and the pointers that limits look at,
+    by the name under which the values are kept."""
+
+    capability: Capability
+    limits: tuple[Limit, ...]
+    most_in: int
+    timed: bool
+    pointers: tuple[tuple[str, str], ...]
+
+    def hold(self, size: int, payload: Json) -> Hold:
+        """Return what a call takes at most. `size` is the payload's, in bytes."""
+        capability = self.capability
+        return Hold(
+            capability.name,
+            capability.reserve,
+            size,
+            self.most_in,
+            _tokens(capability, size, payload),
+            capability.timeout if self.timed else 0.0,
+            capability.agentic,
+            capability.tokens_in(size),
+            {name: digest(at(payload, pointer)) for name, pointer in self.pointers} if self.pointers else _NOWHERE,
+        )
+
+
+_NOWHERE: Final[Mapping[str, Digest]] = {}
+
+
+def terms(capability: Capability, grant: Grant) -> Terms:
+    """Return what a grant means for a capability."""
+    own, limits = bounded(capability, grant), grant.over(capability.name)
+    names = sorted({counts(limit) for limit in limits} - {""})
+    return Terms(
+        own,
+        limits,
+        _result(own),
+        grant.per_call("seconds", capability.name) is not None,
+        tuple((name, name[name.index(":") + 1 :]) for name in names),
     )
 
 
@@ -124,10 +158,26 @@ def _result(capability: Capability) -> int:
     return capability.max_result if size is None else min(size, capability.max_result)
 
 
+def _tokens(capability: Capability, size: int, payload: Json) -> int:
+    """Return the most tokens that a call may take: what the catalog says, else, for a payload that bounds what comes
+    back with `max_tokens`, those of the payload by its size and these."""
+    if capability.most_tokens is not None:
+        return capability.most_tokens
+    asked = payload.get("max_tokens") if isinstance(payload, dict) else None
+    return capability.tokens_in(size) + asked if type(asked) is int and asked >= 0 else 0
+
+
+def counts(limit: Limit) -> str:
+    """Return the name under which the values are kept that a limit looks at, "" if it looks at none."""
+    if limit.by:
+        return f"by:{limit.by}"
+    return limit.meter if limit.meter.startswith(DISTINCT) else ""
+
+
 def targets(grant: Grant, capability: str, payload: Json) -> dict[str, Digest]:
-    """Return the digests of the values that the grant's distinct meters count; a pointer to nothing counts as null."""
-    meters = {limit.meter for limit in grant.over(capability) if limit.meter.startswith(DISTINCT)}
-    return {meter: digest(at(payload, meter.removeprefix(DISTINCT))) for meter in meters}
+    """Return the digests of the values that the grant's limits look at; a pointer to nothing counts as null."""
+    names = {counts(limit) for limit in grant.over(capability)} - {""}
+    return {name: digest(at(payload, name[name.index(":") + 1 :])) for name in names}
 
 
 def at(value: Json, pointer: str) -> Json:
@@ -155,8 +205,9 @@ class Book:
     in_flight: Counter[str] = field(default_factory=Counter)
     unwritten: list[Hold] = field(default_factory=list)
     """Holds whose attempts aren't in the journal yet: they count as calls and bytes all the same."""
-    seen: dict[tuple[str, str], set[Digest]] = field(default_factory=dict)
-    """The targets of calls that were sent, by capability and meter."""
+    seen: dict[tuple[str, str], dict[Digest, list[int]]] = field(default_factory=dict)
+    """The values at pointers that calls were sent with, by capability and meter: for each the calls, the bytes out and
+    what they may have cost."""
     windows: dict[Limit, Window] = field(default_factory=dict)
 
     def check(
@@ -174,9 +225,14 @@ class Book:
                 return Later(limit, None)  # until a child gives back
             later = self._window(limit, limit.per).room(asks, most, now)
             return None if later is None else Later(limit, later)
+        if limit.by:
+            level = self._each(limit, asked.targets.get(counts(limit)))
+            full = level + sum(away) + asks > limit.most
+            return Over(limit, level + away[0], away[1], asks) if full else None
         if limit.meter.startswith(DISTINCT):
             return self._distinct(limit, asked, *away)
-        used, held = (mine + theirs for mine, theirs in zip(self.level(limit), away, strict=True))
+        used, held = self.level(limit)
+        used, held = used + away[0], held + away[1]
         if limit.meter == "agents" and not asks:
             return None
         full = used + held >= limit.most if asks == 0 else used + held + asks > limit.most
@@ -216,42 +272,61 @@ class Book:
         for meter in HELD:
             self.held[meter][taken.capability] -= taken.of(meter)  # type: ignore[assignment]
 
-    def target(self, capability: str, found: Mapping[str, Digest]) -> None:
-        """Note the values that a sent call had at the pointers of distinct meters."""
-        for meter, value in found.items():
-            self.seen.setdefault((capability, meter), set()).add(value)
+    def target(self, taken: Hold) -> None:
+        """Note the values that a sent call had at the pointers that limits look at."""
+        for meter, value in taken.targets.items():
+            sums = self.seen.setdefault((taken.capability, meter), {}).setdefault(value, [0, 0, 0])
+            for index, amount in enumerate((1, taken.bytes_out, taken.cost)):
+                sums[index] += amount
+
+    def _each(self, limit: Limit, value: Digest | None = None) -> int:
+        """Return what was taken for one value at a limit's pointer; without one, for the value that took the most."""
+        index, name, key = _SUMS.index(limit.meter), limit.capability or "", counts(limit)
+        known = self.seen.get((name, key), {})
+        coming: Counter[Digest] = Counter()
+        for each in self.unwritten:
+            if each.capability == name and key in each.targets:
+                coming[each.targets[key]] += int(each.of(limit.meter))
+        if value is not None:
+            return known.get(value, (0, 0, 0))[index] + coming[value]
+        most = max((sums[index] for sums in known.values()), default=0)
+        return max([most, *(known.get(at, (0, 0, 0))[index] + amount for at, amount in coming.items())])
 
     def level(self, limit: Limit) -> tuple[int | float, int | float]:
         """Return how much of a limit is used and held."""
         name = limit.capability
+        if limit.by:
+            return self._each(limit), 0
         if limit.meter.startswith(DISTINCT):
-            return len(self._seen(name or "", limit.meter)), 0
+            return sum(map(len, self._seen(name or "", limit.meter))), 0
         if isinstance(limit.per, float):
             return self._window(limit, limit.per).level, 0
-        waiting = [each for each in self.unwritten if name in (None, each.capability)]
-        held: int | float = 0
-        if limit.meter == "in_flight":
+        meter = limit.meter
+        if meter == "in_flight":
             return 0, _sum(self.in_flight, name)
-        if limit.meter in HELD:
-            held = _sum(self.held[limit.meter], name)
-        elif limit.meter == "journal_bytes":
-            held = _sum(self.held["bytes_in"], name) + sum(each.bytes_out for each in waiting)
-        else:
-            held = sum(each.of(limit.meter) for each in waiting)
-        names = self.totals if name is None else {name} & set(self.totals)
-        return sum(used(limit.meter, each, self.totals[each], self.agents) for each in names), held
+        held: int | float = _sum(self.held[meter], name) if meter in HELD else 0
+        if meter == "journal_bytes":
+            held = _sum(self.held["bytes_in"], name)
+        if self.unwritten and meter not in HELD:
+            each_of = "bytes_out" if meter == "journal_bytes" else meter
+            held += sum(each.of(each_of) for each in self.unwritten if name in (None, each.capability))
+        if name is not None:
+            totals = self.totals.get(name)
+            return 0 if totals is None else used(meter, name, totals, self.agents), held
+        return sum(used(meter, each, totals, self.agents) for each, totals in self.totals.items()), held
 
-    def _seen(self, capability: str, meter: str) -> set[Digest]:
-        """Return the targets of calls that were sent, and of those that are about to be."""
+    def _seen(self, capability: str, meter: str) -> tuple[Collection[Digest], set[Digest]]:
+        """Return the targets of calls that were sent, and the new ones of those that are about to be."""
+        known = self.seen.get((capability, meter), {})
         coming = {
             each.targets[meter] for each in self.unwritten if each.capability == capability and meter in each.targets
         }
-        return self.seen.get((capability, meter), set()) | coming
+        return known, coming - known.keys()
 
     def _distinct(self, limit: Limit, asked: Hold, ended: int | float, given: int | float) -> Over | None:
-        seen = self._seen(asked.capability, limit.meter)
-        mine, count = asked.targets.get(limit.meter, ""), len(seen) + ended
-        return None if mine in seen or count + given < limit.most else Over(limit, count, given, 1)
+        known, coming = self._seen(asked.capability, limit.meter)
+        mine, count = asked.targets.get(limit.meter, ""), len(known) + len(coming) + ended
+        return None if mine in known or mine in coming or count + given < limit.most else Over(limit, count, given, 1)
 
     def _note(self, taken: Hold, now: float) -> None:
         for limit, window in self.windows.items():
@@ -275,18 +350,20 @@ class Book:
             case _:
                 return 1
 
+    def _entries(self, limit: Limit, recent: Iterable[Dispatch]) -> Iterable[tuple[float, int | float]]:
+        """Return what a window counts of dispatches."""
+        name = limit.capability
+        if limit.meter == "calls":
+            return ((each.at, 1) for each in recent if name is None or each.capability == name)
+        if limit.meter == "bytes_out":
+            return ((each.at, each.bytes_out) for each in recent if name is None or each.capability == name)
+        return ((each.at, self._amount(limit, each)) for each in recent if name is None or each.capability == name)
+
     def _window(self, limit: Limit, seconds: float) -> Window:
         found = self.windows.get(limit)
         if found is None:
             recent = list(self.recent)
-            found = self.windows[limit] = Window.of(
-                seconds,
-                (
-                    (each.at, self._amount(limit, each))
-                    for each in recent
-                    if limit.capability in (None, each.capability)
-                ),
-            )
+            found = self.windows[limit] = Window.of(seconds, self._entries(limit, recent))
             if self.most_recent is not None and len(recent) >= self.most_recent:
                 found.full = recent[0].at + seconds  # there may have been more than are remembered
             for each in self.unwritten:

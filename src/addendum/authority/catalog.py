@@ -26,7 +26,9 @@ class Capability:
 
     The facts `read_only`, `destructive`, `idempotent` (per argument) and `open_world` follow from the effect class
     where they are None. `agentic`: it runs a tool loop of its own. `model` is what answers, as far as it is known:
-    another one is another result. `most_tokens` is the most that a call reports, None when nobody says."""
+    another one is another result. `most_tokens` is the most that a call reports, None when nobody says;
+    `most_tokens_in` the most that a payload may have, each of them at least `token_bytes` bytes long: by a payload's
+    size its tokens are bounded before it is sent. A payload's `max_tokens` bounds what comes back."""
 
     name: str
     effect: Effect
@@ -49,6 +51,8 @@ class Capability:
     agentic: bool = False
     model: str = ""
     most_tokens: int | None = None
+    most_tokens_in: int | None = None
+    token_bytes: int = 1
     provider_key: bool = False
     labels: tuple[str, ...] = ()
     saturation: Saturation | None = None
@@ -91,9 +95,19 @@ class Capability:
         """What a call may cost at most, in nano-dollars."""
         return self.price if self.most is None else self.most
 
+    def tokens_in(self, size: int) -> int:
+        """Return how many tokens a payload of so many bytes has at most."""
+        return -(-size // self.token_bytes)
+
     def to_json(self) -> dict[str, Any]:
-        """Return the capability as JSON: everything that a digest of the catalog covers."""
-        return {
+        """Return the capability as JSON: everything that a digest of the catalog covers. What came later stands there
+        only where it says something, so that the digests of older catalogs are what they were."""
+        later: dict[str, Any] = {}
+        if self.most_tokens_in is not None:
+            later["most_tokens_in"] = self.most_tokens_in
+        if self.token_bytes != 1:
+            later["token_bytes"] = self.token_bytes
+        return later | {
             "name": self.name,
             "effect": self.effect,
             "price": self.price,

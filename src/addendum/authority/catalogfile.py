@@ -48,9 +48,10 @@ _KEYS: Final = frozenset(
         "labels",
         "saturation",
         "recovery",
+        "token_bytes",
     }
 )
-_MOST: Final = frozenset({"tokens", "bytes_out", "bytes_in", "seconds"})
+_MOST: Final = frozenset({"tokens", "tokens_in", "bytes_out", "bytes_in", "seconds"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,13 @@ def _capability(name: str, value: object, load: Callable[[str], str]) -> Capabil
     for key in (*FACTS, "waits"):
         if key in spec and not isinstance(spec[key], bool):
             raise ConfigError(f"{where} has {key} = {spec[key]!r}.", hint="It is a fact: true or false.")
-    tokens = most.get("tokens")
-    if tokens is not None and (isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 0):
-        raise ConfigError(f"{where} has max.tokens = {tokens!r}.", hint="Write a number.")
+    for key, amount, least in (
+        ("max.tokens", most.get("tokens", 0), 0),
+        ("max.tokens_in", most.get("tokens_in", 0), 0),
+        ("token_bytes", spec.get("token_bytes", 1), 1),
+    ):
+        if isinstance(amount, bool) or not isinstance(amount, int) or amount < least:
+            raise ConfigError(f"{where} has {key} = {amount!r}.", hint=f"Write a number from {least} on.")
     labels = spec.get("labels", [])
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise ConfigError(f"{where} has labels = {labels!r}.", hint='Write ["private_read"].')
@@ -115,7 +120,9 @@ def _capability(name: str, value: object, load: Callable[[str], str]) -> Capabil
         input=_schema(spec.get("input", {}), load, f"{where}.input"),
         output=_schema(spec.get("output", {}), load, f"{where}.output"),
         model=str(spec.get("model", "")),
-        most_tokens=tokens,
+        most_tokens=most.get("tokens"),
+        most_tokens_in=most.get("tokens_in"),
+        token_bytes=spec.get("token_bytes", 1),
         provider_key=bool(recovery.get("provider_key", False)),
         labels=tuple(labels),
         saturation=None if claim is None else saturation.from_json(claim, f"{where}.saturation"),

@@ -65,9 +65,9 @@ def outside(asked: Grant, ceiling: Grant) -> Iterator[Outside]:
     for name in asked.capabilities:
         if name not in ceiling.capabilities:
             yield Outside(f"capabilities.{name}", name, "no such capability")
-    above = {_key(limit): limit for limit in ceiling.every}
+    above = {limit.key: limit for limit in ceiling.every}
     for limit in asked.every:
-        other = above.get(_key(limit))
+        other = above.get(limit.key)
         if other is not None and limit.most > other.most:
             yield Outside(_name(limit), str(limit), str(other))
     if asked.worst_case == "at_run_time" and ceiling.worst_case == "refuse":
@@ -78,10 +78,6 @@ def outside(asked: Grant, ceiling: Grant) -> Iterator[Outside]:
         yield Outside("principal", asked.principal, ceiling.principal)
 
 
-def _key(limit: Limit) -> tuple[object, ...]:
-    return (limit.meter, limit.per, limit.capability, limit.principal)
-
-
 def _name(limit: Limit) -> str:
     return f"{limit.meter} of {limit.capability}" if limit.capability is not None else limit.meter
 
@@ -89,9 +85,9 @@ def _name(limit: Limit) -> str:
 def _tightest(limits: Sequence[Limit]) -> tuple[Limit, ...]:
     found: dict[tuple[object, ...], Limit] = {}
     for limit in limits:
-        other = found.get(_key(limit))
+        other = found.get(limit.key)
         if other is None or limit.most < other.most:
-            found[_key(limit)] = limit
+            found[limit.key] = limit
     return tuple(found.values())
 
 

@@ -16,31 +16,34 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from addendum.authority.book import ENTRIES, used
+from addendum.authority.book import ENTRIES, counts, used
 from addendum.authority.ceiling import Outside, meet
-from addendum.authority.grant import DISTINCT, Grant, Limit, from_json
+from addendum.authority.grant import OF_RUN, Grant, Limit, from_json
 from addendum.errors import ConfigError
 from addendum.records.history import History, Totals
 
 WHO = "the parent"
+_SCALE = {"seconds": 1_000_000, "script_seconds": 1_000_000}
+"""Times are kept as whole microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What a run and all its children used up: by capability, different targets by capability and meter, and the time
-    that the run was driven. What is held for calls without an end counts as used."""
+    """What a run and all its children used up: by capability; different values at a pointer, or the most of one value,
+    by capability and meter; and by the meters of a run as a whole. What is held for calls without an end counts as
+    used."""
 
     totals: Mapping[str, Totals] = field(default_factory=dict)
     distinct: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    seconds: float = 0.0
+    whole: Mapping[str, int | float] = field(default_factory=dict)
 
     def of(self, limit: Limit, agents: Collection[str]) -> int | float:
         """Return how much of a limit that is."""
         names = self.totals if limit.capability is None else {limit.capability} & set(self.totals)
-        if limit.meter.startswith(DISTINCT):
-            return self.distinct.get((limit.capability or "", limit.meter), 0)
-        if limit.meter == "seconds" and limit.capability is None:
-            return self.seconds
+        if counts(limit):
+            return self.distinct.get((limit.capability or "", pointed(limit)), 0)
+        if of_whole(limit):
+            return self.whole.get(limit.meter, 0)
         if limit.meter == "in_flight":
             return 0
         return sum(used(limit.meter, name, self.totals[name], agents) for name in names)
@@ -63,7 +66,7 @@ class Used:
                 for name, each in sorted(self.totals.items())
             },
             "distinct": distinct,
-            "micros": math.ceil(self.seconds * 1_000_000),
+            "whole": {meter: math.ceil(amount * _SCALE.get(meter, 1)) for meter, amount in sorted(self.whole.items())},
         }
 
 
@@ -82,8 +85,18 @@ def used_from(body: Mapping[str, Any]) -> Used:
             for name, each in body["totals"].items()
         },
         {(name, meter): count for name, each in body["distinct"].items() for meter, count in each.items()},
-        body["micros"] / 1_000_000,
+        {meter: amount / _SCALE.get(meter, 1) for meter, amount in body["whole"].items()},
     )
+
+
+def of_whole(limit: Limit) -> bool:
+    """Whether a limit is of the run as a whole, and not of its calls."""
+    return limit.capability is None and limit.meter in (*OF_RUN, "seconds")
+
+
+def pointed(limit: Limit) -> str:
+    """Return the name under which the sum of a limit that looks at values is kept."""
+    return f"{limit.meter} {counts(limit)}" if limit.by else limit.meter
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +200,7 @@ def share(asked: Grant, limit: Limit) -> int | float | None:
 
 def _share(asked: Grant, limit: Limit) -> int | float | None:
     def fits(own: Limit) -> bool:
-        return (own.meter, own.per, own.principal) == (limit.meter, limit.per, False)
+        return (own.meter, own.per, own.by, own.principal) == (limit.meter, limit.per, limit.by, False)
 
     mine = [own.most for own in asked.limits if fits(own)]
     if limit.capability is not None:
@@ -198,7 +211,7 @@ def _share(asked: Grant, limit: Limit) -> int | float | None:
         )
         return min(mine, default=None)
     parts: list[int | float] = []
-    if limit.meter != "seconds":  # of the whole run that is another time than the providers'
+    if not of_whole(limit):  # the seconds of a whole run are another time than its providers'
         for limits in asked.capabilities.values():
             own_parts = [own.most for own in limits if fits(own)]
             if not own_parts:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from addendum.authority.book import ENTRIES, bounded
-from addendum.authority.catalog import Catalog
-from addendum.authority.grant import DISTINCT, Grant, Limit
+from addendum.authority.catalog import Capability, Catalog
+from addendum.authority.grant import DISTINCT, OF_RUN, Grant, Limit
 from addendum.authority.saturation import domain_size
 from addendum.authority.sizes import largest
 
@@ -52,6 +52,50 @@ def _nothing(limit: Limit) -> int | float:
     return 0
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A limit, what counts against it `before`, and what the worst case adds; None where that is unbounded, and then
+    `why` says what has no bound. A limit that only run time decides has no worst case: `ahead` is false."""
+
+    limit: Limit
+    before: int | float
+    worst: int | None = None
+    why: str = ""
+    ahead: bool = True
+
+    @property
+    def fits(self) -> bool:
+        """Whether the worst case is within the limit, as far as it can be known ahead."""
+        if not self.ahead or self.worst == 0:
+            return True
+        return self.worst is not None and self.worst + self.before <= self.limit.most
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON; money in US dollars as text."""
+        plain = self.limit.plain
+        found = {"used": plain(self.before), "max": plain(self.limit.most), "fits": self.fits}
+        return {**found, "worst": plain(self.worst), "why": self.why} if self.ahead else found
+
+
+def rooms(
+    worst_case: Mapping[str, int | None],
+    catalog: Catalog,
+    grant: Grant,
+    used: Callable[[Limit], int | float] = _nothing,
+) -> tuple[Room, ...]:
+    """Hold a worst case against every limit that isn't per call."""
+    found = []
+    for limit in grant.every:
+        if limit.per == "call":
+            continue
+        if limit.meter in ("in_flight", "seconds", *OF_RUN) or isinstance(limit.per, float):
+            found.append(Room(limit, used(limit), ahead=False))
+        else:
+            worst, why = _sum(limit, _called(limit, worst_case), worst_case, catalog, grant)
+            found.append(Room(limit, used(limit), worst, why))
+    return tuple(found)
+
+
 def excesses(
     worst_case: Mapping[str, int | None],
     catalog: Catalog,
@@ -64,22 +108,18 @@ def excesses(
     """
     if grant.worst_case == "at_run_time":
         return ()
-    found = []
-    for limit in grant.every:
-        if limit.meter in ("in_flight", "seconds") or isinstance(limit.per, float):
-            continue
-        names = [limit.capability] if limit.capability is not None else list(worst_case)
-        names = [name for name in names if worst_case.get(name, 0) != 0]
-        if limit.per == "call":
-            found += _each(limit, names, catalog, grant)
-            continue
-        worst, why = _sum(limit, names, worst_case, catalog, grant)
-        before = used(limit)
-        if worst is None:
-            found.append(Excess(limit, None, why))
-        elif worst and worst + before > limit.most:
-            found.append(Excess(limit, int(worst + before)))
+    found = [excess for limit in grant.every if limit.per == "call" for excess in _each(limit, worst_case, catalog)]
+    for room in rooms(worst_case, catalog, grant, used):
+        if not room.fits:
+            worst = None if room.worst is None else int(room.worst + room.before)
+            found.append(Excess(room.limit, worst, room.why))
     return tuple(found)
+
+
+def _called(limit: Limit, worst_case: Mapping[str, int | None]) -> list[str]:
+    """Return the capabilities that a limit is about and that may be called."""
+    names = [limit.capability] if limit.capability is not None else list(worst_case)
+    return [name for name in names if worst_case.get(name, 0) != 0]
 
 
 def smallest(grant: Grant, found: tuple[Excess, ...]) -> Grant | None:
@@ -98,11 +138,11 @@ def smallest(grant: Grant, found: tuple[Excess, ...]) -> Grant | None:
     )
 
 
-def _each(limit: Limit, names: list[str], catalog: Catalog, grant: Grant) -> list[Excess]:
+def _each(limit: Limit, worst_case: Mapping[str, int | None], catalog: Catalog) -> list[Excess]:
     """Return whether a call of its own is above a limit per call, as far as that is certain."""
     if limit.meter != "cost_usd":
         return []
-    costs = [catalog[name].reserve for name in names if name in catalog]
+    costs = [catalog[name].reserve for name in _called(limit, worst_case) if name in catalog]
     return [Excess(limit, max(costs))] if costs and max(costs) > limit.most else []
 
 
@@ -136,7 +176,7 @@ def most(meter: str, name: str, catalog: Catalog, grant: Grant) -> int | None:
         case "agents":
             return int(capability.agentic)
         case "tokens":
-            return capability.most_tokens
+            return _tokens(capability, most("bytes_out", name, catalog, grant) or 0)
         case "journal_records":
             return ENTRIES
         case "bytes_in":
@@ -149,6 +189,20 @@ def most(meter: str, name: str, catalog: Catalog, grant: Grant) -> int | None:
             return sum(part or 0 for part in parts)
         case _:
             return 1
+
+
+def _tokens(capability: Capability, size: int) -> int | None:
+    """Return the most tokens of a call: what the catalog says, or what follows where a payload has to bound them."""
+    if capability.most_tokens is not None:
+        return capability.most_tokens
+    schema = capability.input
+    properties = schema.get("properties")
+    asked = properties.get("max_tokens") if isinstance(properties, Mapping) else None
+    needed = schema.get("required")
+    if not isinstance(asked, Mapping) or not isinstance(needed, list | tuple) or "max_tokens" not in needed:
+        return None
+    top = asked.get("maximum")
+    return capability.tokens_in(size) + int(top) if isinstance(top, int | float) else None
 
 
 def _least(first: int, *others: int | float | None) -> int:

@@ -6,6 +6,9 @@ A limit has one shape wherever it stands, `{meter, max, per, scope}`:
   providers worked; for the whole run: time that the run was driven), `in_flight` (calls at the same time), `agents`
   (calls of capabilities that run a tool loop of their own), `journal_bytes` (payloads and results), `journal_records`
   (entries that calls leave), and `distinct:POINTER` (different values at a JSON pointer in the payloads);
+- per call also `tokens_in` (what a payload may have, counted before it is sent); of the run also `script_seconds` (time
+  that the script computed in its sandbox) and `log_bytes` (text that it logged);
+- with `by`, a JSON pointer, `calls`, `cost_usd` and `bytes_out` are counted for each value there: each destination;
 - `per` is `run` (the default), `call`, a sliding window (`minute`, `hour`, `day`, seconds, or an ISO 8601 duration as
   in `P1D`), or `lifetime`: all runs of the principal;
 - `scope` is `capability` beneath a capability, `run` beside them, or `principal`: all runs that name the same one.
@@ -40,9 +43,16 @@ METERS: Final = (
     "agents",
     "journal_bytes",
     "journal_records",
+    "tokens_in",
+    "script_seconds",
+    "log_bytes",
 )
 """Every meter that is a plain word; `distinct:POINTER` is one for each pointer, and `cost` is read as `cost_usd`."""
 DISTINCT: Final = "distinct:"
+OF_RUN: Final = ("script_seconds", "log_bytes")
+"""What the script itself takes, whatever it calls: limits of the run."""
+BY: Final = ("calls", "cost_usd", "bytes_out")
+"""What can be counted for each value at a JSON pointer of the payloads, a destination say."""
 WINDOWS: Final = {"minute": 60.0, "hour": 3600.0, "day": 86400.0}
 WINDOWED: Final = ("calls", "cost_usd", "bytes_out", "agents")
 """What is known of a call when it leaves, so that a sliding window can be exact."""
@@ -69,13 +79,14 @@ ENDS: Final = {
 class Limit:
     """At most `most` of a meter. Money in nano-dollars, times in seconds; `per` is "run", "call", "lifetime" or a
     window in seconds. `capability` is None for a limit of all of them. `principal`: over all runs of the
-    grant's principal."""
+    grant's principal. `by`: for each value at this JSON pointer of the payloads."""
 
     meter: Meter
     most: int | float
     per: Per = "run"
     capability: str | None = None
     principal: bool = False
+    by: str = ""
 
     def __str__(self) -> str:
         """Name the limit as in a grant: `image.generate: calls <= 6 per run`."""
@@ -85,7 +96,13 @@ class Limit:
         scope = self.capability or ("all runs of the principal" if self.principal else "the whole run")
         if self.principal and self.capability is not None:
             scope += " in all runs of the principal"
-        return f"{scope}: {self.meter} <= {self.amount(self.most)}{'' if self.meter == 'in_flight' else per}"
+        each = f" for each {self.by}" if self.by else ""
+        return f"{scope}: {self.meter} <= {self.amount(self.most)}{'' if self.meter == 'in_flight' else per}{each}"
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What it is a limit of: two with the same key say the same of another amount."""
+        return (self.meter, self.per, self.capability, self.principal, self.by)
 
     @property
     def scope(self) -> Scope:
@@ -103,7 +120,9 @@ class Limit:
     def to_json(self) -> dict[str, Any]:
         """Return the limit as it is written in a file."""
         found = {"meter": self.meter, "max": self.plain(self.most), "per": self.per}
-        return {**found, "scope": "principal"} if self.principal else found
+        if self.principal:
+            found["scope"] = "principal"
+        return {**found, "by": self.by} if self.by else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +341,7 @@ def _limits(value: object, where: str, capability: str | None) -> tuple[Limit, .
 
 
 def _limit(value: object, where: str, capability: str | None) -> Limit:
-    data = _table(value, where, {"meter", "max", "per", "scope"})
+    data = _table(value, where, {"meter", "max", "per", "scope", "by"})
     meter = "cost_usd" if data.get("meter") == "cost" else data.get("meter")
     distinct = isinstance(meter, str) and meter.startswith(DISTINCT + "/")
     if meter not in METERS and not distinct:
@@ -348,8 +367,26 @@ def _limit(value: object, where: str, capability: str | None) -> Limit:
         raise ConfigError(f"In a grant, {where} limits {meter} per time.", hint=f"Only {', '.join(WINDOWED)} can be.")
     if per == "call" and (distinct or meter in ("in_flight", "agents")):
         raise ConfigError(f"In a grant, {where} limits {meter} per call.", hint="Count it per run.")
-    most = _most(str(meter), data.get("max"), where)
-    return Limit(str(meter), most, per, capability, scope == "principal")
+    found = Limit(str(meter), _most(str(meter), data.get("max"), where), per, capability, scope == "principal")
+    return _special(found, data, where)
+
+
+def _special(found: Limit, data: Mapping[str, Any], where: str) -> Limit:
+    """Return a limit with what only some meters can have."""
+    if found.meter == "tokens_in" and found.per != "call":
+        raise ConfigError(f"In a grant, {where} limits tokens_in per {found.per}.", hint='Write per = "call".')
+    if found.meter in OF_RUN and (found.capability is not None or found.principal or found.per != "run"):
+        raise ConfigError(f"In a grant, {where} limits {found.meter}.", hint="Put it beside the capabilities, per run.")
+    by = data.get("by", "")
+    if not by:
+        return found
+    whole = found.capability is not None and found.meter in BY and found.per in ("run", "lifetime")
+    if not whole or not isinstance(by, str) or not by.startswith("/"):
+        raise ConfigError(
+            f"In a grant, {where} counts {found.meter} by {by!r}.",
+            hint=f"Beneath a capability {', '.join(BY)} can be, per run or lifetime, by a JSON pointer as in /to.",
+        )
+    return replace(found, by=by)
 
 
 def _most(meter: str, most: object, where: str) -> int | float:

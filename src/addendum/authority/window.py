@@ -20,10 +20,8 @@ class Window:
     @classmethod
     def of(cls, seconds: float, entries: Iterable[tuple[float, int | float]]) -> Window:
         """Return the window over entries in order of their time."""
-        found = cls(seconds)
-        for at, amount in entries:
-            found.add(at, amount)
-        return found
+        kept = deque(entries)
+        return cls(seconds, kept, sum(amount for _, amount in kept))
 
     def add(self, at: float, amount: int | float) -> None:
         """Note that an amount was taken."""

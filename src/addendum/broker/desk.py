@@ -5,7 +5,7 @@ What it writes, it writes in one transaction: the attempts, and their holds in t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -46,6 +46,7 @@ class Desk:
     ledger: Ledger | None = None
     lineage: Lineage | None = None
     schemas: Schemas = field(default_factory=Schemas)
+    _fresh: bool = False
     promised: dict[tuple[str, Digest], tuple[int, int]] = field(default_factory=dict)
     """Calls that go under a permit and whose attempts aren't written: the permit's seq, and what they may cost."""
 
@@ -140,9 +141,21 @@ class Desk:
         if self.lineage is not None:
             self.accounts.above = self.lineage.bar(self.clock.now())
         self.journal.news()
+        self._fresh = True
+
+    def look(self, moved: bool) -> None:
+        """Begin to reserve. What is known is good enough as long as nothing `moved`: attempts are written only if it
+        still holds, and no call is held up without a look at what others wrote."""
+        self._fresh = False
+        if moved or self.lineage is not None:
+            self.news()
 
     def reserve(self, capability: Capability, call: Call) -> Hold | Over | Later:
         """Take a hold for a call, or say which limit is in the way."""
+        found = self.accounts.reserve(capability, len(call.data), call.payload, self.clock.now())
+        if isinstance(found, Hold) or self._fresh:
+            return found
+        self.news()
         return self.accounts.reserve(capability, len(call.data), call.payload, self.clock.now())
 
     def write(
@@ -170,6 +183,10 @@ class Desk:
                     self.ledger.lost([key])
             raise
         self.accounts.written()
+        if self.ledger is not None:
+            self.ledger.wrote(beside)
+            self.ledger.rest()
+        self._fresh = False
         if self.promised:
             for entry in new:
                 self.promised.pop((entry.body.get("identity", ""), entry.body.get("digest", "")), None)
@@ -206,20 +223,27 @@ def overrun(settled: Settled, capability: Capability | None) -> Entry | None:
 
 def open_desk(journal: Journal, grant: Grant, catalog: Catalog, clock: Clock, *, write: bool = True) -> Desk:
     """Open the accounts of a run, and those of its principal. Without `write`, a ledger that isn't there isn't made."""
+    from addendum.authority.book import counts
     from addendum.authority.grant import moment
 
     ledger: Ledger | None = None
     if grant.principal:
         agents = frozenset(name for name, capability in catalog.items() if capability.agentic)
-        ledger = Ledger(journal.store, grant.principal, agents)
+        mine = [limit for limit in grant.every if limit.principal]
+        longest = max((limit.per for limit in mine if isinstance(limit.per, float)), default=0.0)
+        values = any(counts(limit) for limit in mine)
+        ledger = Ledger(journal.store, grant.principal, agents, since=clock.now() - longest, values=values)
         if write:
             ledger.prepare(moment(clock.now()))
+            journal.ledger = ledger
         try:
             ledger.read()
+            if write:
+                ledger.rest()
         except NotFound:
             pass
-    seen = targets_of(journal, grant)
-    accounts = Accounts.of(grant, journal.history, catalog, seen, ledger.book if ledger is not None else None)
+    sent = sent_before(journal, grant)
+    accounts = Accounts.of(grant, journal.history, catalog, sent, ledger.book if ledger is not None else None)
     accounts.revoked = ledger is not None and ledger.revoked
     accounts.at = clock.now()
     history = journal.history
@@ -229,20 +253,18 @@ def open_desk(journal: Journal, grant: Grant, catalog: Catalog, clock: Clock, *,
     return Desk(journal, accounts, clock, ledger, lineage)
 
 
-def targets_of(journal: Journal, grant: Grant) -> dict[tuple[str, str], set[Digest]]:
-    """Return what the run's distinct meters have counted so far, from the payloads of its attempts."""
-    from addendum.authority.book import targets
+def sent_before(journal: Journal, grant: Grant) -> Iterator[Hold]:
+    """Yield the run's attempts so far with the values that the grant's limits look at."""
+    from addendum.authority.book import counts, targets
     from addendum.records import entries
 
-    found: dict[tuple[str, str], set[Digest]] = {}
-    if not any(limit.meter.startswith("distinct:") and not limit.principal for limit in grant.every):
-        return found
+    if not any(counts(limit) and not limit.principal for limit in grant.every):
+        return
     for stored in journal.store.entries(journal.run):
         if stored.kind == "attempt":
-            name = stored.body["capability"]
-            for meter, value in targets(grant, name, journal.value(entries.ref(stored.body["payload"]))).items():
-                found.setdefault((name, meter), set()).add(value)
-    return found
+            body, name = stored.body, stored.body["capability"]
+            found = targets(grant, name, journal.value(entries.ref(body["payload"])))
+            yield Hold(name, body["hold"], body["payload"]["size"], targets=found)
 
 
 __all__ = ["Asked", "Desk", "open_desk", "overrun"]

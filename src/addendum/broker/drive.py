@@ -34,7 +34,7 @@ from addendum.kernel.loop import (
     Suspended,
     Wait,
 )
-from addendum.ports import Answer, End, Raised, Returned, Session
+from addendum.ports import Answer, End, Known, Raised, Returned, Said, Session, Turn
 from addendum.records.entries import Ref
 from addendum.records.history import Record
 from addendum.records.outcome import Outcome
@@ -123,6 +123,7 @@ class Drive:
             return self._ended(result)
 
     def _steps(self) -> Result:
+        self.settler.accounts.logged = 0
         self._session = session = self.open_session()
         steps = self.loop.run()
         reply: Reply = None
@@ -140,13 +141,13 @@ class Drive:
             self.loop.lost.clear()
         match request:
             case Start():
-                return session.advance(None, self._feed.chunk() if self._feed else ())
+                return self._turn(session, None, self._feed.chunk() if self._feed else ())
             case HandOver(call, record):
                 journal = self.settler.journal
                 outcome: Outcome = journal.outcome(record)
                 journal.forget(record.seq)
                 ahead = self._feed.after(record.seq) if self._feed else ()
-                return session.advance(Answer(call.number, outcome), ahead)
+                return self._turn(session, Answer(call.number, outcome), ahead)
             case Bind(claims, late):
                 halt = self.settler.rule.doubt([call for call, record in claims if late and record.ok])
                 if halt is None:
@@ -163,6 +164,17 @@ class Drive:
                 return self.settler.settle(new) if new else []
             case Wait():
                 return self._wait()
+
+    def _turn(self, session: Session, answer: Answer | None, ahead: Sequence[Known]) -> Turn:
+        """Let the script go on, and count what it takes itself."""
+        clock, accounts = self.settler.clock, self.settler.accounts
+        started = clock.monotonic()
+        turn = session.advance(answer, ahead)
+        accounts.computed += clock.monotonic() - started
+        for event in turn.events:
+            if isinstance(event, Said):
+                accounts.logged += len(event.text.encode("utf-8", "replace"))
+        return turn
 
     def _bind(self, claims: Sequence[tuple[Any, Record]], late: bool) -> None:
         settler = self.settler

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Container
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from addendum.authority.accounts import Hold, Over
 from addendum.authority.catalog import Capability
@@ -30,6 +30,13 @@ class Flight:
     def call(self) -> Call:
         """The call itself."""
         return self.decision.call
+
+    @property
+    def declared(self) -> Capability:
+        """The capability with the most tokens that were held for this call, which is what it may report."""
+        if self.capability.most_tokens is not None or not self.hold.tokens:
+            return self.capability
+        return replace(self.capability, most_tokens=self.hold.tokens)
 
 
 @dataclass(order=True, slots=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from addendum import canon
-from addendum.broker.principal import settling
+from addendum.broker.principal import Ledger, settling
 from addendum.canon import Digest, Json
-from addendum.errors import StoreCorrupt
+from addendum.errors import JournalMoved, StoreCorrupt
 from addendum.ports import Beside, Lease, Store
 from addendum.records import entries
 from addendum.records.entries import INLINE, Ref
@@ -32,6 +33,8 @@ class Journal:
         self.run = run
         self.lease = lease
         self.history = History()
+        self.ledger: Ledger | None = None
+        """The accounts that this run's calls are held in as well, while they are open here."""
         self._since: int | None = None
         self._room = REMEMBERED
         self._results: dict[int, Ref | None] = {}
@@ -60,13 +63,28 @@ class Journal:
         beside = beside or settling(self.run, self.history, new)
         if beside is None:
             stored = self.store.append(self.run, new, blobs=blobs, lease=self.lease)
-        else:
+        elif self.ledger is None or beside.run != self.ledger.name or beside.at is not None:
             stored = self.store.append(self.run, new, blobs=blobs, lease=self.lease, beside=beside)
+        else:
+            stored = self._settle(new, blobs, beside, self.ledger)
         if stored and stored[0].seq != self.history.seq + 1:
             for other in self.store.entries(self.run, after=self.history.seq, upto=stored[0].seq - 1):
                 self._take(other)
         for entry in stored:
             self._take(entry)
+        return stored
+
+    def _settle(
+        self, new: Sequence[Entry], blobs: Mapping[Digest, bytes] | None, beside: Beside, ledger: Ledger
+    ) -> list[Stored]:
+        """Append entries with what they settle in accounts that are open here. If nobody wrote there meanwhile, what is
+        written needn't be read again."""
+        try:
+            at = replace(beside, at=ledger.seq)
+            stored = self.store.append(self.run, new, blobs=blobs, lease=self.lease, beside=at)
+        except JournalMoved:
+            return self.store.append(self.run, new, blobs=blobs, lease=self.lease, beside=beside)
+        ledger.wrote(beside)
         return stored
 
     def news(self) -> bool:

@@ -9,6 +9,9 @@ and crashes, and what was granted to whom can be read afterwards like any journa
 | `hold` | a call is about to be sent, with the most that it may take |
 | `settle` | what became of one: what it really took |
 | `revoke` | no call of this principal is sent any more, until `restore` |
+
+What such a journal comes to is summed up now and then (`addendum.broker.sums`), so that opening the accounts doesn't
+take longer the longer they are kept.
 """
 
 from __future__ import annotations
@@ -18,10 +21,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from addendum.authority.book import Book, Hold
-from addendum.errors import UsageError
+from addendum.broker.sums import EVERY, Sum, Sums, hold_body, hold_from
+from addendum.errors import StoreCorrupt, UsageError
 from addendum.ports import LEDGER, Beside, RunHeader, Store
 from addendum.records.history import Dispatch, History, Totals
-from addendum.records.stored import Entry, Stored
+from addendum.records.stored import Entry
 
 REMEMBERED: Final = 200_000
 """How many dispatches of a principal are remembered for limits in a time window."""
@@ -36,9 +40,22 @@ def ledger_of(principal: str) -> str:
 
 
 class Ledger:
-    """One principal's accounts as one process has them. `book` has what this process took and what it read."""
+    """One principal's accounts as one process has them. `book` has what this process took and what it read.
 
-    def __init__(self, store: Store, principal: str, agents: frozenset[str] = frozenset()) -> None:
+    `since` is the time from which dispatches are needed for windows, None for all; `values` says whether values at
+    pointers are. Less is read for less. Without `sums` the journal is read whole.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        principal: str,
+        agents: frozenset[str] = frozenset(),
+        *,
+        since: float | None = None,
+        values: bool = True,
+        sums: bool = True,
+    ) -> None:
         self.store = store
         self.principal = principal
         self.name = ledger_of(principal)
@@ -48,64 +65,116 @@ class Ledger:
         self.recent: deque[Dispatch] = deque(maxlen=REMEMBERED)
         self.book = Book(self.totals, self.recent, agents, REMEMBERED)
         self.open: dict[Key, Hold] = {}
-        self._mine: set[Key] = set()
+        self._mine: dict[Key, Hold] = {}
+        self._need = (since, values)
+        self._sums = Sums(store, self.name) if sums else None
+        self._new: list[tuple[Dispatch, Hold]] = []
+        """What was sent since the last sum."""
 
     def prepare(self, created_at: str) -> None:
-        """Make the journal if it isn't there. Raises `StoreError`."""
-        try:
-            self.store.create(RunHeader(self.name, self.principal, created_at))
-        except UsageError:
-            return  # it is there already
+        """Make the journals if they aren't there. Raises `StoreError`."""
+        for name in (self.name, Sums(self.store, self.name).name):
+            try:
+                self.store.create(RunHeader(name, self.principal, created_at))
+            except UsageError:
+                pass  # it is there already
 
     def read(self) -> None:
-        """Fold in what any process wrote since."""
+        """Fold in what any process wrote since. Raises `NotFound` for accounts that aren't there."""
         if self.store.head(self.name)[0] == self.seq:
             return
+        if self.seq == 0 and self._sums is not None:
+            self._open(*self._sums.read(*self._need))
         for stored in self.store.entries(self.name, after=self.seq):
-            self._take(stored)
+            self._take(stored.kind, stored.body)
+
+    def rest(self) -> None:
+        """Sum up what there is, if much was written since the last sum. Raises `StoreError`."""
+        if self._sums is None or self.seq - self._sums.upto < EVERY:
+            return
+        found = Sum(self.seq, self.totals, self.open, self.revoked)
+        self._sums.write(found, self._new)
+        self._new.clear()
+
+    def verify(self) -> None:
+        """Raise `StoreCorrupt` if the accounts aren't what the whole journal comes to."""
+        whole = Ledger(self.store, self.principal, self.book.agents, sums=False)
+        whole.read()
+        self.read()
+        if whole.state != self.state:
+            raise StoreCorrupt(
+                f"The sums of the accounts of {self.principal} aren't what their journal says.",
+                hint="Keep the store as it is for a closer look, and restore it from a backup.",
+            )
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What the accounts come to, as a sum says it."""
+        return Sum(self.seq, self.totals, self.open, self.revoked).body()
 
     def beside(self, taken: Iterable[tuple[Key, Hold]], at: float) -> Beside:
         """Return the entries for reservations that were taken in the book; they are this process's own."""
         new = []
         for key, hold in taken:
-            self._mine.add(key)
+            self._mine[key] = hold
             new.append(Entry("hold", _body(key, hold, at)))
         return Beside(self.name, new, self.seq)
 
+    def wrote(self, beside: Beside) -> None:
+        """Fold in what was just written at the end that was looked at."""
+        for entry in beside.entries:
+            self._take(entry.kind, entry.body)
+
     def lost(self, keys: Iterable[Key]) -> None:
         """The reservations of an append that failed weren't written."""
-        self._mine.difference_update(keys)
+        for key in keys:
+            self._mine.pop(key, None)
 
-    def _take(self, stored: Stored) -> None:
-        body = stored.body
-        self.seq = stored.seq
-        match stored.kind:
+    def _open(self, found: Sum | None, sent: Iterable[Dispatch], pointed: Iterable[Hold]) -> None:
+        """Begin with a sum, and with as much of what was before it as is needed."""
+        if found is None:
+            return
+        self.seq, self.revoked = found.upto, found.revoked
+        self.totals.update(found.totals)
+        self.recent.extend(sent)
+        for hold in pointed:
+            self.book.target(hold)
+        for key, hold in found.open.items():
+            self.open[key] = hold
+            self.book.carry(hold)
+            self.book.in_flight[hold.capability] += 1
+
+    def _take(self, kind: str, body: Mapping[str, Any]) -> None:
+        self.seq += 1
+        match kind:
             case "hold":
                 self._hold(body)
             case "settle":
                 self._settle(body)
             case "revoke" | "restore":
-                self.revoked = stored.kind == "revoke"
+                self.revoked = kind == "revoke"
             case _:
                 pass  # of a newer program
 
     def _hold(self, body: Mapping[str, Any]) -> None:
-        key, hold = (body["run"], body["attempt"]), _hold(body)
+        key = (body["run"], body["attempt"])
+        mine = self._mine.pop(key, None)
+        hold = mine or hold_from(body)
         dispatch = Dispatch(body["at_ms"] / 1000, hold.capability, hold.cost, hold.bytes_out)
         self.open[key] = hold
         totals = self.totals.setdefault(hold.capability, Totals())
         totals.calls += 1
         totals.bytes_out += hold.bytes_out
-        if key in self._mine:
-            self._mine.discard(key)
-            self.book.unwritten.remove(hold)
-            self.book.target(hold.capability, hold.targets)
+        if mine is not None:
+            self.book.unwritten.remove(mine)
         else:
             self.book.carry(hold)
             self.book.in_flight[hold.capability] += 1
-            self.book.target(hold.capability, hold.targets)
             self.book.sent(dispatch)
+        self.book.target(hold)
         self.recent.append(dispatch)
+        if self._sums is not None:
+            self._new.append((dispatch, hold))
 
     def _settle(self, body: Mapping[str, Any]) -> None:
         hold = self.open.pop((body["run"], body["attempt"]), None)
@@ -113,10 +182,10 @@ class Ledger:
             return  # settled already: the first word counts
         self.book.settle(hold)
         totals = self.totals[hold.capability]
-        totals.cost += body["cost"]
-        totals.tokens += body["tokens"]
-        totals.bytes_in += body["bytes_in"]
-        totals.seconds += body["micros"] / 1_000_000
+        totals.cost += body.get("cost", 0)
+        totals.tokens += body.get("tokens", 0)
+        totals.bytes_in += body.get("bytes_in", 0)
+        totals.seconds += body.get("micros", 0) / 1_000_000
 
 
 def settling(run: str, history: History, new: Sequence[Entry]) -> Beside | None:
@@ -129,46 +198,15 @@ def settling(run: str, history: History, new: Sequence[Entry]) -> Beside | None:
             continue
         principal, number = held
         body = entry.body
-        found.append(
-            Entry(
-                "settle",
-                {
-                    "run": run,
-                    "attempt": number,
-                    "cost": body.get("cost", 0),
-                    "tokens": body.get("tokens", 0),
-                    "bytes_in": body["result"]["size"] if "result" in body else 0,
-                    "micros": body.get("micros", 0),
-                },
-            )
-        )
+        amounts = {
+            "cost": body.get("cost", 0),
+            "tokens": body.get("tokens", 0),
+            "bytes_in": body["result"]["size"] if "result" in body else 0,
+            "micros": body.get("micros", 0),
+        }
+        found.append(Entry("settle", {"run": run, "attempt": number, **{k: v for k, v in amounts.items() if v}}))
     return Beside(ledger_of(principal), found) if found else None
 
 
 def _body(key: Key, hold: Hold, at: float) -> dict[str, Any]:
-    return {
-        "run": key[0],
-        "attempt": key[1],
-        "capability": hold.capability,
-        "cost": hold.cost,
-        "bytes_out": hold.bytes_out,
-        "bytes_in": hold.bytes_in,
-        "tokens": hold.tokens,
-        "micros": round(hold.seconds * 1_000_000),
-        "agentic": hold.agentic,
-        "targets": dict(hold.targets),
-        "at_ms": round(at * 1000),
-    }
-
-
-def _hold(body: Mapping[str, Any]) -> Hold:
-    return Hold(
-        body["capability"],
-        body["cost"],
-        body["bytes_out"],
-        body["bytes_in"],
-        body["tokens"],
-        body["micros"] / 1_000_000,
-        body["agentic"],
-        dict(body["targets"]),
-    )
+    return {"run": key[0], "attempt": key[1], "at_ms": round(at * 1000), **hold_body(hold)}

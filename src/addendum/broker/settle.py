@@ -18,6 +18,7 @@ from addendum import canon
 from addendum.authority.accounts import Accounts, Hold, Later, Over
 from addendum.authority.catalog import Capability
 from addendum.authority.grant import Limit
+from addendum.authority.money import usd
 from addendum.broker.commit import Commits, Done
 from addendum.broker.desk import Asked, Desk
 from addendum.broker.dispatch import Answered, Dispatcher
@@ -242,15 +243,16 @@ class Settler:
         """Send what is queued, as far as the grant's limits let it: one transaction, then the requests."""
         self.flights.later = None
         waiting = self.flights.queue
-        self.flights.queue = type(waiting)()
+        self.flights.queue, moved = type(waiting)(), False
         while waiting and not self.stopping:
-            self.desk.news()
+            self.desk.look(moved)
             ready = self._room(waiting)
             try:
                 if ready:
                     self._send(ready)
             except JournalMoved:
-                # Another process of the same principal was first: nothing was written, and there may be less room now.
+                # Somebody else was first: nothing was written, and there may be less room now.
+                moved = True
                 waiting.extend((each.decision, each.capability, each.tries) for each in ready)
 
     def _room(self, waiting: deque[tuple[Execute, Capability, int]]) -> list[Ready]:
@@ -343,13 +345,14 @@ class Settler:
                     self._lose(flight, answer.unknown)
                     lost = lost or flight
                     continue
-                error = CapabilityError("timeout", answer.unknown, retryable=True)
+                spent = usd(flight.hold.cost)  # nobody knows, so the most that it may have cost
+                error = CapabilityError("timeout", answer.unknown, retryable=True, cost_usd=spent)
             if error is not None and error.retryable and flight.tries <= flight.capability.retries:
                 again.append((flight, error, answer.seconds))
                 continue
             landed.append(flight)
             done.append(self._outcome(flight, answer, error))
-        records = self.commits.commit(done, {flight.attempt.seq: flight.capability for flight in landed})
+        records = self.commits.commit(done, {flight.attempt.seq: flight.declared for flight in landed})
         for flight in landed:
             self.accounts.settle(flight.hold)
         for flight, error, seconds in again:

@@ -13,6 +13,8 @@ from addendum.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
     from addendum.authority.catalog import Catalog
+    from addendum.rehearse.probe import Verdict
+    from addendum.rehearse.probing import Means
     from addendum.runs.meters import Level
 
 app = typer.Typer(no_args_is_help=True, help="What capabilities are, cost and may do to the world.")
@@ -97,42 +99,73 @@ def accept(
 def probe(
     name: Annotated[str, typer.Argument(metavar="CAPABILITY", help="Whose claim is tried.", show_default=False)],
     payload: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option("--payload", metavar="FILE|JSON", help="A payload; give several that differ.", show_default=False),
-    ],
-    yes: Annotated[bool, typer.Option("--yes", help="It is really called, some hundred times: yes.")] = False,
+    ] = None,
+    trial: Annotated[
+        str | None,
+        typer.Option(
+            "--trial",
+            metavar="FILE",
+            help="The budget and the means: how effects are seen, how long to wait, what restarts it.",
+            show_default=False,
+        ),
+    ] = None,
+    grant: options.Grant = None,
+    yes: Annotated[bool, typer.Option("--yes", help="It is really called, within the budget: yes.")] = False,
     store: options.Store = None,
     provider: options.Provider = None,
     json: options.Json = False,
 ) -> int:
     """Try a capability's saturation claim against its provider, and keep the dated verdict.
 
-    Exit code 0: it holds as far as it was tried; 3: refuted, with the counterexample; 4: unknown.
+    Exit code 0: it holds as far as it was tried; 3: refuted, with the counterexample; 4: unknown. It can hold only with
+    a trial that leaves nothing untried.
     """
     from addendum.authority.grant import moment
     from addendum.cli import inputs
-    from addendum.rehearse import probing
+    from addendum.rehearse import probing, trialfile
 
-    if not yes:
-        raise UsageError(f"A probe calls {name} for real, some hundred times.", hint="Say --yes, or probe a test twin.")
-    with opening.context(opening.settings(store=store, provider=provider)) as context:
+    with opening.context(opening.settings(store=store, provider=provider, grant=grant)) as context:
         _named(context.catalog, name)
-        payloads = [inputs.args(each, None) for each in payload]
-        verdict = probing.probe(context.provider, context.catalog[name], payloads, context.clock)
+        text = inputs.read_text(trial, "a trial") if trial is not None else ""
+        found = trialfile.parse(text, context.catalog, trial or "")
+        payloads = [*found.payloads, *(inputs.args(each, None) for each in payload or ())]
+        where = context.grant.where.get(name, {})
+        _consent(name, probing.trials(context.catalog[name], payloads, where).most, found.means, context.catalog, yes)
+        verdict = probing.probe(context.provider, context.catalog[name], payloads, context.clock, found.means, where)
         evidence = probing.keep(context.store, verdict, moment(context.clock.now()))
-    output = Output(json)
-    if json:
-        output.value({**verdict.to_json(), "evidence": evidence})
-    else:
-        output.show(f"{verdict.claim.kind} of {name}: {verdict.outcome}")
-        if verdict.counterexample is not None:
-            output.show(
-                "  counterexample  " + ", ".join(f"{key} {value}" for key, value in verdict.counterexample.items())
-            )
-        for word, trials in (("tried", verdict.tried), ("untried", verdict.untried)):
-            output.show(f"  {word}  {', '.join(trials) or '-'}")
-        output.show(f"  evidence  {evidence}")
+    _verdict(Output(json), name, verdict, evidence)
     return {"holds": 0, "refuted": 3, "unknown": 4}[verdict.outcome]
+
+
+def _consent(name: str, calls: int, means: Means, catalog: Catalog, yes: bool) -> None:
+    """Raise `UsageError`, saying what a probe would do, unless a person said yes to it."""
+    from addendum.authority.money import usd
+
+    if yes:
+        return
+    most = min(calls, means.most_calls)
+    cost = most * catalog[name].reserve
+    price = usd(cost if means.most_cost is None else min(cost, means.most_cost))
+    raise UsageError(
+        f"A probe calls {name} for real, up to {most} times for at most ${price}, and its effects stay.",
+        hint="Say --yes if that may be, or probe a test twin.",
+    )
+
+
+def _verdict(output: Output, name: str, verdict: Verdict, evidence: str) -> None:
+    if output.json:
+        output.value({**verdict.to_json(), "evidence": evidence})
+        return
+    up_to = f" up to {verdict.bound}" if verdict.bound is not None else ""
+    output.show(f"{verdict.claim.kind} of {name}: {verdict.outcome}{up_to}")
+    if verdict.counterexample is not None:
+        said = ", ".join(f"{key} {value}" for key, value in verdict.counterexample.items())
+        output.show(f"  counterexample  {said}")
+    for word, trials in (("tried", verdict.tried), ("untried", verdict.untried)):
+        output.show(f"  {word}  {', '.join(trials) or '-'}")
+    output.show(f"  evidence  {evidence}")
 
 
 def _named(catalog: Catalog, name: str | None) -> list[str]:
@@ -145,11 +178,14 @@ def meters(
     subject: Annotated[
         str, typer.Argument(metavar="RUN|PRINCIPAL", help="A run, or a principal of grants.", show_default=False)
     ],
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Of a principal: make the sums of its accounts anew, and compare.")
+    ] = False,
     store: options.Store = None,
     provider: options.Provider = None,
     json: options.Json = False,
 ) -> int:
-    """Show what is used, held and left of each limit of a run, or what a principal used in all its runs."""
+    """Show what is used, held, delegated and left of each limit of a run, or what a principal used in all its runs."""
     from addendum.clock import SystemClock
     from addendum.runs import meters as found
 
@@ -159,7 +195,7 @@ def meters(
             run = opening.resolve(opened, subject)
         except NotFound as error:
             try:
-                revoked, accounts = found.of_principal(opened, subject)
+                revoked, accounts = found.of_principal(opened, subject, verify=verify)
             except NotFound:
                 raise error from None
             _principal(output, subject, revoked, [each.to_json() for each in accounts])

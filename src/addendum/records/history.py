@@ -160,6 +160,10 @@ class History:
     catalog: Digest = ""
     """The catalog of the last drive, or the one that an operator accepted since."""
     seconds: float = 0.0
+    computed: float = 0.0
+    """Seconds that the script computed in all drives that ended."""
+    logged: int = 0
+    """Bytes of text that the script logged, in the drive in which it logged the most."""
     parent: str = ""
     """The run whose grant this one's came out of."""
     children: dict[str, tuple[Mapping[str, Any], Mapping[str, Any] | None]] = field(default_factory=dict)
@@ -437,6 +441,8 @@ class History:
         self.ended = Ended(seq, body["drive"], body["status"], body)
         self.driving = False
         self.seconds += body.get("micros", 0) / 1_000_000
+        self.computed += body.get("script_micros", 0) / 1_000_000
+        self.logged = max(self.logged, body.get("log_bytes", 0))
         if body["status"] == "failed":
             self.open_failures = set(body["open"])
         elif body["status"] == "completed":

@@ -83,8 +83,7 @@ def admit(source: str, catalog: Catalog, grant: Grant, *, revision: bool = False
 
 def steered(facts: Facts, catalog: Catalog, grant: Grant) -> Iterator[Objection]:
     """Yield what speaks against a script whose results steer it further than the grant lets them, with the flow."""
-    names = {site.capability for site in facts.callsites}
-    agents = tuple(sorted(name for name in names if name in catalog and catalog[name].agentic))
+    agents = _agents(facts, catalog)
     if agents and grant.influence != "L2":
         message = f"{', '.join(agents)} runs a tool loop of its own (L2): what it does isn't in the source."
         hint = 'Give the agent a grant of its own, or allow influence = "L2".'
@@ -99,6 +98,16 @@ def steered(facts: Facts, catalog: Catalog, grant: Grant) -> Iterator[Objection]
             )
             hint = "Decide by args or constants, cap the count, or allow a higher influence in the grant."
             yield Objection("influence", message, hint, (flow.source,) if flow.source else ())
+
+
+def influence(facts: Facts, catalog: Catalog) -> str:
+    """Return how far results steer a script: what follows from its source, and L2 where a delegate is an agent."""
+    return "L2" if _agents(facts, catalog) else facts.influence
+
+
+def _agents(facts: Facts, catalog: Catalog) -> tuple[str, ...]:
+    names = {site.capability for site in facts.callsites}
+    return tuple(sorted(name for name in names if name in catalog and catalog[name].agentic))
 
 
 def within(

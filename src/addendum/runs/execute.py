@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from addendum import canon
-from addendum.authority.grant import from_json
+from addendum.authority.grant import Grant, from_json
 from addendum.broker.desk import open_desk
 from addendum.broker.dispatch import Dispatcher
 from addendum.broker.draft import Draft
@@ -22,7 +22,7 @@ from addendum.kernel.calls import Call
 from addendum.kernel.decide import Rule
 from addendum.kernel.loop import Loop
 from addendum.kernel.sources import Fate
-from addendum.ports import Session
+from addendum.ports import Limits, Session
 from addendum.records.history import History
 from addendum.records.stored import Entry
 from addendum.runs import delegate
@@ -91,7 +91,10 @@ class Attempt:
 
         def session() -> Session:
             return context.sandbox.open(
-                script(scene.program), canon.plain(self.args), limits=context.limits, nonce=context.clock.token()
+                script(scene.program),
+                canon.plain(self.args),
+                limits=confined(context.limits, grant, journal.history),
+                nonce=context.clock.token(),
             )
 
         def fingerprint(call: Call) -> str:
@@ -170,7 +173,7 @@ class Attempt:
             "where": canon.freeze(ending.where),
             "open": drive.loop.handled.open if ending.status == "failed" else [],
             "orphans": [record.seq for record in orphans],
-            "micros": round(settler.accounts.elapsed * 1_000_000),
+            **settler.accounts.whole(),
             "at_ms": round(self.context.clock.now() * 1000),
             "counts": self._counts(drive, len(orphans)),
             "replayed": spans(seq for seq in drive.loop.handed if journal.history.records[seq].drive != number),
@@ -234,6 +237,17 @@ class Attempt:
             "unresolved": [attempt.identity for attempt in unresolved(history) if attempt.side_effecting],
         }
         return found
+
+
+def confined(limits: Limits, grant: Grant, history: History) -> Limits:
+    """Return the sandbox's limits within those that a grant has for the script itself."""
+    seconds, text = limits.total_seconds, limits.output
+    for limit in grant.limits:
+        if limit.meter == "script_seconds":
+            seconds = min(seconds, max(0.001, limit.most - history.computed))
+        elif limit.meter == "log_bytes":
+            text = min(text, int(limit.most))
+    return replace(limits, total_seconds=seconds, output=text)
 
 
 def spans(numbers: Iterable[int]) -> list[list[int]]:

@@ -74,8 +74,7 @@ def family(store: Store, run: str) -> tuple[str, list[dict[str, Any]]]:
     """Return the run that a run's grant came out of ("" for none), and its own children with what they were given."""
     history = Journal(store, run).read()
     return history.parent, [
-        {"run": child.run, "living": child.living, "limits": [limit.to_json() for limit in child.grant.every]}
-        for child in children(history)
+        {"run": child.run, "living": child.living, "grant": child.grant.to_json()} for child in children(history)
     ]
 
 
@@ -102,11 +101,14 @@ class Account:
         }
 
 
-def of_principal(store: Store, principal: str) -> tuple[bool, list[Account]]:
-    """Return whether a principal's authority was revoked, and its accounts. Raises `NotFound` if it has none."""
+def of_principal(store: Store, principal: str, *, verify: bool = False) -> tuple[bool, list[Account]]:
+    """Return whether a principal's authority was revoked, and its accounts. Raises `NotFound` if it has none, and
+    `StoreCorrupt` if they aren't what their journal comes to, for who wants them verified."""
     ledger = Ledger(store, principal)
     store.header(ledger.name)
     ledger.read()
+    if verify:
+        ledger.verify()
     held = ledger.book.held["cost_usd"]
     return ledger.revoked, [
         Account(name, totals, held[name], ledger.book.in_flight[name]) for name, totals in sorted(ledger.totals.items())

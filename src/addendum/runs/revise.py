@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from addendum import canon
-from addendum.authority.envelope import cost
+from addendum.authority.envelope import cost, rooms
 from addendum.authority.money import usd
 from addendum.broker.desk import open_desk
 from addendum.broker.journal import Journal
@@ -24,7 +24,7 @@ from addendum.plan import Plan, draw, to_json
 from addendum.records import entries
 from addendum.records.stored import Entry
 from addendum.runs import delegate
-from addendum.runs.admit import Admission, admit, within
+from addendum.runs.admit import Admission, admit, influence, within
 from addendum.runs.context import Context
 from addendum.runs.execute import Attempt
 from addendum.runs.prepare import Scene, named, scene, script
@@ -84,12 +84,16 @@ def _draw(
     named(history, allowances)
     ready = scene(journal, admission.program, canon.digest(args), policy_of(journal, policy), allowances)
     found = _plan(context, ready, admission.program, args)
+    accounts = open_desk(journal, granted(journal), context.catalog, context.clock, write=False).accounts
+    facts = admission.report.facts
+    found.influence, found.flows = influence(facts, context.catalog), facts.flows
     if found.status == "planned":
-        accounts = open_desk(journal, granted(journal), context.catalog, context.clock, write=False).accounts
         replayed = Counter(history.records[seq].capability for seq, _ in found.replayed)
         admission, found.new_work = within(admission, context.catalog, accounts, replayed)
+        found.new_cost = cost(found.new_work, context.catalog)
         if admission.program is None:
             return Drawn(admission)
+    found.rooms = rooms(found.new_work, context.catalog, accounts.grant, lambda limit: sum(accounts.level(limit)))
     context.tell(
         {
             "run": journal.run,
@@ -114,10 +118,6 @@ def _plan(context: Context, ready: Scene, program: Program, args: Json) -> Plan:
             found.verdict = Verdict(counterexamples=examples)
             return found
     grant = granted(journal)
-    accounts = open_desk(journal, grant, context.catalog, context.clock, write=False).accounts
-    for limit in [limit for own in grant.capabilities.values() for limit in own] + list(grant.limits):
-        used, held = accounts.level(limit)
-        found.left[str(limit)] = (used + held, limit.most)
     rule = Rule(
         claims=claims,
         catalog=context.catalog,

@@ -156,7 +156,8 @@ def test_an_unresolved_attempt_keeps_its_money(store: MemoryStore, sandbox: Sand
 
     drawn = plan(context(store, work, sandbox), "r", other)
     assert drawn.plan is not None
-    assert drawn.plan.left["the whole run: cost_usd <= $0.02 per run"] == (20_000_000, 20_000_000)
+    (room,) = drawn.plan.rooms
+    assert (room.before, room.limit.most) == (20_000_000, 20_000_000)
     assert len(work.requests) == 1
 
 

@@ -108,6 +108,81 @@ def test_limits_per_call_bound_what_a_call_may_bring() -> None:
     assert (bounded.max_result, bounded.most_tokens, bounded.timeout) == (40, 3, 5.0)
 
 
+# --- tokens before a call, values at pointers, the script itself -------------------------------------------------
+
+
+def test_what_a_prompt_may_have_is_counted_before_it_is_sent() -> None:
+    """A token has at least so many bytes: at the limit it goes, above it doesn't; by the catalog, and by a grant."""
+    small = Capability(name="mail.send", effect="paid", most_tokens_in=10, token_bytes=4)
+    accounts = opened(small)
+    assert isinstance(accounts.reserve(small, 40, None, 0.0), Hold)
+    found = accounts.reserve(small, 41, None, 0.0)
+    assert isinstance(found, Over)
+    assert (found.limit.meter, found.asks, found.limit.most) == ("tokens_in", 11, 10)
+    accounts = opened(own=[{"meter": "tokens_in", "max": 49, "per": "call"}])
+    assert isinstance(reserve(accounts, size=49), Hold)
+    assert isinstance(reserve(accounts, size=50), Over)
+
+
+def test_a_payload_that_bounds_what_comes_back_bounds_what_is_held() -> None:
+    """Without a declared maximum: its own tokens by its size, and `max_tokens`; anything else there is no bound."""
+    plain = Capability(name="mail.send", effect="paid", token_bytes=2)
+    accounts = opened(plain, own=[{"meter": "tokens", "max": 100}])
+    first = accounts.reserve(plain, 40, {"max_tokens": 50}, 0.0)
+    assert isinstance(first, Hold)
+    assert first.tokens == 70
+    assert isinstance(accounts.reserve(plain, 40, {"max_tokens": 11}, 0.0), Over)
+    assert isinstance(accounts.reserve(plain, 40, {"max_tokens": 10}, 0.0), Hold)
+    odd: list[Json] = [{"max_tokens": True}, {"max_tokens": -1}, {"max_tokens": "9"}, {}, []]
+    for payload in odd:
+        found = opened(plain).reserve(plain, 40, payload, 0.0)
+        assert isinstance(found, Hold)
+        assert found.tokens == 0
+    declared = opened().reserve(MAIL, 40, {"max_tokens": 1}, 0.0)
+    assert isinstance(declared, Hold)
+    assert declared.tokens == 7
+
+
+def test_bytes_are_counted_for_each_destination_and_in_sum() -> None:
+    """A thousand times a hundred bytes to ten destinations: 60 kB in sum let 600 through, 5 kB for each 50 to each."""
+    per = {"meter": "bytes_out", "max": 5_000, "by": "/to"}
+    for limits, let in (([{"meter": "bytes_out", "max": 60_000}], 600), ([per], 500)):
+        accounts, sent = opened(own=limits), dict[int, int]()
+        for number in range(1000):
+            if isinstance(reserve(accounts, size=100, payload={"to": number % 10}), Hold):
+                sent[number % 10] = sent.get(number % 10, 0) + 1
+        assert sum(sent.values()) == let
+        assert set(sent.values()) == {let // 10}
+    limit = accounts.grant.over("mail.send")[0]
+    assert str(limit) == "mail.send: bytes_out <= 5000 per run for each /to"
+    assert accounts.level(limit) == (5_000, 0)
+    accounts.written()
+    assert accounts.level(limit) == (5_000, 0)
+    assert isinstance(reserve(accounts, size=1, payload={"to": 3}), Over)
+    assert isinstance(reserve(accounts, size=1, payload={"to": "new"}), Hold)
+
+
+@pytest.mark.parametrize(("meter", "amount"), [("calls", 1), ("cost_usd", "0.00000002")])
+def test_calls_and_money_can_be_counted_for_each_value_too(meter: str, amount: int | str) -> None:
+    """One each, and a second to the same is over."""
+    accounts = opened(own=[{"meter": meter, "max": amount, "by": "/to"}])
+    assert isinstance(reserve(accounts, payload={"to": "a"}), Hold)
+    assert isinstance(reserve(accounts, payload={"to": "b"}), Hold)
+    assert isinstance(reserve(accounts, payload={"to": "a"}), Over)
+
+
+@pytest.mark.parametrize(("meter", "attribute"), [("script_seconds", "computed"), ("log_bytes", "logged")])
+def test_what_the_script_itself_takes_is_a_limit_of_the_run(meter: str, attribute: str) -> None:
+    """Looked at before each call: below the limit it goes, at the limit nothing more."""
+    accounts = opened(limits=[{"meter": meter, "max": 3}])
+    setattr(accounts, attribute, 2)
+    assert isinstance(reserve(accounts), Hold)
+    setattr(accounts, attribute, 3)
+    found = reserve(accounts)
+    assert isinstance(found, Over)
+    assert found.limit.meter == meter
+
+
 def test_a_limit_of_a_principal_without_its_book_bars() -> None:
     """Nobody keeps the book: fail closed."""
     accounts = opened(principal="p", limits=[{"meter": "calls", "max": 9, "scope": "principal"}])

@@ -95,7 +95,11 @@ def test_a_share_of_a_window_is_free_one_window_after_the_end() -> None:
 
 def test_what_a_child_used_is_counted_by_any_limit() -> None:
     """Also by one that the parent got later: the entry says all of it."""
-    used = Used({"a": Totals(calls=2, cost=30, bytes_out=5, bytes_in=7, seconds=0.5)}, {("a", "distinct:/p"): 1}, 1.5)
+    used = Used(
+        {"a": Totals(calls=2, cost=30, bytes_out=5, bytes_in=7, seconds=0.5)},
+        {("a", "distinct:/p"): 1, ("a", "bytes_out by:/to"): 4},
+        {"seconds": 1.5, "script_seconds": 0.25, "log_bytes": 11},
+    )
     child = Child("c", grant(9), 0.0, used_from(used.to_json()))
     amounts = {
         Limit("calls", 9): 2,
@@ -104,6 +108,9 @@ def test_what_a_child_used_is_counted_by_any_limit() -> None:
         Limit("journal_bytes", 99): 12,
         Limit("journal_records", 99): 4,
         Limit("distinct:/p", 9, "run", "a"): 1,
+        Limit("bytes_out", 9, "run", "a", by="/to"): 4,
+        Limit("script_seconds", 9): 0.25,
+        Limit("log_bytes", 99): 11,
         Limit("seconds", 9): 1.5,
         Limit("seconds", 9, "run", "a"): 0.5,
         Limit("in_flight", 9): 0,

@@ -12,7 +12,7 @@ from addendum.authority.catalog import Capability, Catalog
 from addendum.authority.grant import from_json
 from addendum.authority.permit import permit
 from addendum.broker.journal import Journal
-from addendum.errors import CapabilityError, ConfigError, NotFound, Rejected, UsageError
+from addendum.errors import CapabilityError, ConfigError, NotFound, Rejected, UnknownOutcome, UsageError
 from addendum.ports import Reply, Request, Sandbox, Usage
 from addendum.records.entries import Effect
 from addendum.runs import meters, operate
@@ -31,10 +31,13 @@ class Files:
     def __init__(self) -> None:
         self.deleted: list[Any] = []
         self.usage = Usage()
-        self.fails = 0
+        self.fails = self.lost = 0
 
     async def dispatch(self, request: Request) -> Reply:
         self.deleted.append(request.payload)
+        self.lost -= 1
+        if self.lost >= 0:
+            raise UnknownOutcome("gone")
         self.fails -= 1
         if self.fails >= 0:
             raise CapabilityError("rate_limited", "later", retryable=True)
@@ -367,3 +370,43 @@ def test_a_narrowing_that_is_no_schema_is_refused_before_anything_starts(context
     with pytest.raises(ConfigError, match=r"where of file\.delete"):
         go(context, ONE, own={"where": {"type": "nonsense"}})
     assert files.deleted == []
+
+
+def test_a_read_whose_outcome_nobody_knows_counts_at_its_most(context: Context, files: Files) -> None:
+    """It is tried again by itself, and what the lost try may have cost is spent."""
+    context.catalog = Catalog([delete("read", price=10, most=20, retries=2)])
+    files.lost = 1
+    found = go(context, ONE, own={"limits": [{"meter": "cost_usd", "max": "0.00000004"}]})
+    assert (found.status, len(files.deleted)) == ("completed", 2)
+    _, (level,) = meters.of_run(context.store, "r", context.catalog, context.clock)
+    assert level.used == 20 + 10
+
+
+def test_what_a_script_logs_and_computes_is_counted(context: Context, files: Files) -> None:
+    """Between two calls it logs too much, and the second isn't sent; a replay's logs are the same ones."""
+    talking = """async def orchestrate(ctx, args):
+    ctx.log("twelve bytes")
+    await ctx.run("file.delete", {"path": "a"})
+    ctx.log("twelve bytes")
+    await ctx.run("file.delete", {"path": "b"})
+"""
+    limits = [{"meter": "log_bytes", "max": 24}, {"meter": "script_seconds", "max": 60}]
+    found = go(context, talking, limits=limits)
+    assert (found.status, len(files.deleted)) == ("paused", 1)
+    assert "log_bytes <= 24" in found.message
+    _, levels = meters.of_run(context.store, "r", context.catalog, context.clock)
+    assert levels[0].used == 24
+    assert resume(context, "r").dispatched == 0
+    limits[0]["max"] = 25
+    operate.set_grant(context, "r", from_json({**some_grant(), "limits": limits}))
+    assert resume(context, "r").status == "completed"
+
+
+def test_a_script_that_logs_on_and_on_is_stopped_by_its_sandbox(context: Context) -> None:
+    """The grant's limit is the sandbox's, too: no call has to come for it to hold."""
+    talking = """async def orchestrate(ctx, args):
+    for n in range(100):
+        ctx.log("twelve bytes")
+"""
+    found = go(context, talking, limits=[{"meter": "log_bytes", "max": 100}])
+    assert (found.status, found.error) == ("failed", "sandbox_limit")

@@ -14,6 +14,8 @@ from addendum.cli.printable import line, printable
 from addendum.cli.views.words import count, pairs, state, table
 from addendum.records.history import Record
 
+FLOWS = 3
+"""How many flows from a result to a decision are listed."""
 REPLAYED = 12
 """How many replayed calls are listed."""
 
@@ -94,22 +96,58 @@ def _new(call: Mapping[str, Any]) -> tuple[Text | str, ...]:
 
 
 def _summary(data: Mapping[str, Any], worst: str) -> RenderableType:
-    left = [f"{name}: {level['used']} used" for name, level in data["details"]["left"].items()]
+    details = data["details"]
+    planned = data["status"] == "planned"
     return pairs(
         [
             ("saved", f"${data['saved_usd']}, paid before for what is replayed" if data["replayed"] else ""),
             (
                 "price",
                 f"at most ${data['price_usd']} for the new calls above; more may come behind them"
-                if data["frontier"] and data["status"] == "planned"
+                if data["frontier"] and planned
                 else "",
             ),
+            ("new work", _new_work(details) if planned else ""),
             ("worst case", worst),
-            ("limits", "\n".join(left)),
+            ("limits", "\n".join(_limit(name, room) for name, room in details["left"].items())),
+            ("influence", "\n".join(_influence(details))),
             ("why", data["message"] or "" if data["stop"] else ""),
             ("way out", data["hint"] or "" if data["stop"] else ""),
         ]
     )
+
+
+def _new_work(details: Mapping[str, Any]) -> str:
+    """Say the worst case of what isn't replayed."""
+    calls = {name: most for name, most in sorted(details["new_work"].items()) if most != 0}
+    if not calls:
+        return "none"
+    price = "no bound" if details["new_work_usd"] is None else f"at most ${details['new_work_usd']}"
+    return f"{price} ({', '.join(f'{name} {_most(most)}' for name, most in calls.items())})"
+
+
+def _limit(name: str, room: Mapping[str, Any]) -> str:
+    """Say how a limit stands: used, and with the worst case of new work; what is above it is marked."""
+    money = "$" if isinstance(room["max"], str) else ""
+    said = f"{name}: {money}{room['used']} used"
+    if "worst" in room and room["worst"] not in (0, "0.00"):
+        worst = "no bound" if room["worst"] is None else f"{money}{room['worst']}"
+        said += f", {worst} in the worst case" + ("" if room["fits"] else ": may be above it")
+    return said
+
+
+def _influence(details: Mapping[str, Any]) -> Iterable[str]:
+    if details["influence"] == "L0":
+        return
+    yield f"{details['influence']}: results decide what is called"
+    for flow in details["flows"][:FLOWS]:
+        yield f"line {flow['line']}: {flow['source'] or 'a call'} decides {flow['decides']} ({flow['level']})"
+    if len(details["flows"]) > FLOWS:
+        yield f"and {len(details['flows']) - FLOWS} more"
+
+
+def _most(most: int | None) -> str:
+    return "no bound" if most is None else str(most)
 
 
 def _diverging(details: Mapping[str, Any], found: Mapping[str, Any]) -> Mapping[str, Any] | None:

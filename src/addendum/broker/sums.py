@@ -1,0 +1,162 @@
+"""Sums of a principal's accounts: what its journal came to at some entry, in a journal beside it.
+
+A sum is derived and can be left out: accounts are what their journal says. It is used only while the entry that it goes
+up to is still the one that it was made from, by its chain; `addendum meters NAME --verify` makes it anew from all of
+them. What was sent since the sum before stands in it too, so that a window reads only as many sums as it is long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from addendum.authority.book import Hold
+from addendum.errors import NotFound
+from addendum.ports import Store
+from addendum.records.history import Dispatch, Totals
+from addendum.records.stored import Entry
+
+EVERY: Final = 500
+"""Entries after which a sum is made."""
+Key = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """What accounts came to at entry `upto`: totals by capability, open holds, whether they were revoked."""
+
+    upto: int
+    totals: Mapping[str, Totals]
+    open: Mapping[Key, Hold]
+    revoked: bool
+
+    def body(self) -> dict[str, Any]:
+        """Return it as it stands in an entry."""
+        return {
+            "upto": self.upto,
+            "totals": {name: _numbers(each) for name, each in self.totals.items()},
+            "open": [{"run": run, "attempt": number, **hold_body(hold)} for (run, number), hold in self.open.items()],
+            "revoked": self.revoked,
+        }
+
+
+class Sums:
+    """The sums of one journal. `upto` is the entry that the last one goes up to, 0 without any."""
+
+    def __init__(self, store: Store, ledger: str) -> None:
+        self.store = store
+        self.ledger = ledger
+        self.name = f"{ledger}/sums"
+        self.upto = 0
+        self._last = 0
+
+    def read(self, since: float | None, values: bool) -> tuple[Sum | None, list[Dispatch], list[Hold]]:
+        """Return the last sum that can be used, what was sent before it from a time on, and, if `values` are asked for,
+        all holds with values at pointers."""
+        try:
+            body = self._entry(self.store.head(self.name)[0])
+        except NotFound:
+            return None, [], []
+        if body is None or self._chain(body["upto"]) != body["chain"]:
+            return None, [], []
+        self.upto, self._last = body["upto"], self.store.head(self.name)[0]
+        parts = [body]
+        while parts[-1]["before"] and (values or since is None or _reaches(parts[-1], since)):
+            older = self._entry(parts[-1]["before"])
+            if older is None:
+                return None, [], []
+            parts.append(older)
+        opened = {(each["run"], each["attempt"]): hold_from(each) for each in body["open"]}
+        totals = {name: _totals(each) for name, each in body["totals"].items()}
+        sent = [
+            Dispatch(row[0] / 1000, part["names"][row[1]], row[2], row[3])
+            for part in reversed(parts)
+            for row in part["sent"]
+        ]
+        pointed = [
+            Hold(part["names"][row[1]], row[2], row[3], targets=row[4])
+            for part in (reversed(parts) if values else ())
+            for row in part["sent"]
+            if len(row) > 4
+        ]
+        return Sum(body["upto"], totals, opened, body["revoked"]), sent, pointed
+
+    def write(self, found: Sum, sent: Sequence[tuple[Dispatch, Hold]]) -> None:
+        """Write a sum, with what was sent since the one before."""
+        names = sorted({dispatch.capability for dispatch, _ in sent})
+        index = {name: number for number, name in enumerate(names)}
+        body = {
+            **found.body(),
+            "chain": self._chain(found.upto),
+            "before": self._last,
+            "names": names,
+            "sent": [
+                [
+                    round(d.at * 1000),
+                    index[d.capability],
+                    d.cost,
+                    d.bytes_out,
+                    *([dict(h.targets)] if h.targets else []),
+                ]
+                for d, h in sent
+            ],
+        }
+        try:
+            (stored,) = self.store.append(self.name, [Entry("sum", body)])
+        except NotFound:
+            return  # accounts that an older program made
+        self.upto, self._last = found.upto, stored.seq
+
+    def _entry(self, seq: int) -> Mapping[str, Any] | None:
+        return (
+            next((each.body for each in self.store.entries(self.name, after=seq - 1, upto=seq)), None) if seq else None
+        )
+
+    def _chain(self, seq: int) -> str:
+        return next((each.chain for each in self.store.entries(self.ledger, after=seq - 1, upto=seq)), "")
+
+
+def _reaches(part: Mapping[str, Any], since: float) -> bool:
+    """Whether what was sent before a part may be younger than a time: its own oldest is."""
+    return not part["sent"] or part["sent"][0][0] / 1000 > since
+
+
+def _numbers(totals: Totals) -> list[int]:
+    micros = round(totals.seconds * 1_000_000)
+    return [totals.calls, totals.cost, totals.tokens, totals.bytes_out, totals.bytes_in, micros]
+
+
+def _totals(numbers: Iterable[int]) -> Totals:
+    calls, cost, tokens, out, back, micros = numbers
+    return Totals(calls=calls, cost=cost, tokens=tokens, bytes_out=out, bytes_in=back, seconds=micros / 1_000_000)
+
+
+def hold_body(hold: Hold) -> dict[str, Any]:
+    """Return a hold as it stands in an entry; what is nothing is left out."""
+    found: dict[str, Any] = {"capability": hold.capability, "cost": hold.cost, "bytes_out": hold.bytes_out}
+    if hold.bytes_in:
+        found["bytes_in"] = hold.bytes_in
+    if hold.tokens:
+        found["tokens"] = hold.tokens
+    if hold.seconds:
+        found["micros"] = round(hold.seconds * 1_000_000)
+    if hold.agentic:
+        found["agentic"] = True
+    if hold.targets:
+        found["targets"] = dict(hold.targets)
+    return found
+
+
+def hold_from(body: Mapping[str, Any]) -> Hold:
+    """Read a hold from an entry."""
+    return Hold(
+        body["capability"],
+        body["cost"],
+        body["bytes_out"],
+        body.get("bytes_in", 0),
+        body.get("tokens", 0),
+        body.get("micros", 0) / 1_000_000,
+        body.get("agentic", False),
+        targets=body.get("targets", {}),
+    )

@@ -1,0 +1,111 @@
+"""Sums of a principal's accounts: less is read, and nothing is different; one that doesn't fit is not used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from addendum.authority.book import Hold
+from addendum.authority.grant import Limit
+from addendum.broker.principal import Ledger
+from addendum.broker.sums import EVERY, Sums
+from addendum.errors import StoreCorrupt
+from addendum.records.stored import Entry
+from addendum.testing.memory_store import MemoryStore
+
+COUNT = EVERY * 3
+WINDOW = Limit("calls", 10**9, 100.0, None, True)
+
+
+class Counting(MemoryStore):
+    """A store that counts the entries that are read."""
+
+    read = 0
+
+    def entries(self, run: str, **more: Any) -> Any:
+        for stored in super().entries(run, **more):
+            self.read += 1
+            yield stored
+
+
+def filled(store: MemoryStore, count: int = COUNT, *, rest: bool = True) -> Ledger:
+    """Return accounts with so many dispatches, one a second, the last ten of them without an end."""
+    ledger = Ledger(store, "team")
+    ledger.prepare("2026-01-01T00:00:00Z")
+    for number in range(count):
+        hold = Hold("a.b", 10, 3, 5, targets={"distinct:/to": f"{number % 7}"})
+        beside = ledger.beside([(("r", number), hold)], float(number))
+        ledger.book.take(hold, float(number))
+        new = list(beside.entries)
+        if number < count - 10:
+            new.append(Entry("settle", {"run": "r", "attempt": number, "cost": 4}))
+        store.append(ledger.name, new)
+        ledger.read()
+        if rest:
+            ledger.rest()
+    return ledger
+
+
+def seen(ledger: Ledger) -> dict[str, int]:
+    return {value: sums[0] for value, sums in ledger.book.seen[("a.b", "distinct:/to")].items()}
+
+
+def test_accounts_that_were_summed_up_are_the_same_and_less_is_read() -> None:
+    """Totals, holds, windows and values; without a window or values only what came after the last sum is read."""
+    store = Counting()
+    mine = filled(store)
+    whole, summed = Ledger(store, "team", sums=False), Ledger(store, "team")
+    whole.read()
+    summed.read()
+    assert whole.state == summed.state == mine.state
+    assert list(whole.recent) == list(summed.recent) == list(mine.recent)
+    assert seen(whole) == seen(summed) == seen(mine)
+    assert [each.book.level(WINDOW) for each in (whole, summed)] == [mine.book.level(WINDOW)] * 2
+    summed.verify()
+    store.read = 0
+    short = Ledger(store, "team", since=float(COUNT - 50), values=False)
+    short.read()
+    assert store.read <= EVERY + 5
+    assert short.state == whole.state
+    assert [each for each in short.recent if each.at > COUNT - 50] == [e for e in whole.recent if e.at > COUNT - 50]
+
+
+def test_a_sum_of_another_journal_is_not_used() -> None:
+    """Its entry isn't the one that it was made from: the whole journal is read."""
+    store = MemoryStore()
+    filled(store)
+    other = MemoryStore()
+    filled(other, EVERY, rest=False)
+    name = Sums(store, Ledger(store, "team").name).name
+    forged = {**next(store.entries(name)).body, "chain": "0" * 64}
+    store.append(name, [Entry("sum", forged)])
+    found = Ledger(store, "team")
+    found.read()
+    whole = Ledger(store, "team", sums=False)
+    whole.read()
+    assert found.state == whole.state
+
+
+def test_a_sum_that_says_something_else_is_found_out() -> None:
+    """Its chain is right and its totals aren't: used at first, and told by a verification."""
+    store = MemoryStore()
+    filled(store)
+    name = Sums(store, Ledger(store, "team").name).name
+    (last,) = store.entries(name, after=store.head(name)[0] - 1)
+    store.append(name, [Entry("sum", {**last.body, "totals": {}, "open": []})])
+    with pytest.raises(StoreCorrupt, match="sums"):
+        Ledger(store, "team").verify()
+
+
+def test_two_processes_sum_up_beside_each_other() -> None:
+    """Each goes on from the sum that it knew; whichever is last is right."""
+    store = MemoryStore()
+    first = filled(store, EVERY, rest=False)
+    second = Ledger(store, "team")
+    second.read()
+    second.rest()
+    first.rest()
+    third = Ledger(store, "team")
+    third.verify()
+    assert len(third.recent) == EVERY
