@@ -17,33 +17,22 @@ from addendum.canon import Json
 from addendum.errors import CapabilityError
 from addendum.ports import Message, Model, ModelChoice, Picture, Prompt, Reply, Request
 from addendum.providers import faults
-from addendum.providers.service import Spec, Tools
+from addendum.providers.service import KeyedSpec, Tools
 
 LETTERS: Final = 32
 """Characters of text that one token is at most, for the size that a result can have."""
-RESENT: Final = 2
-"""How often a request is sent again with the same idempotency key."""
 
 
-class ModelSpec(Spec):
+class ModelSpec(KeyedSpec):
     """The keys of every kind that asks a language model."""
 
     model: str = Field(min_length=3, max_length=200, description="`provider:model`, or `scripted:FILE.json`.")
     url: str = Field(default="", max_length=2000, description="Another address that speaks the provider's protocol.")
-    secret: str = Field(default="", description="The handle of its key.")
     max_tokens: int = Field(default=4096, gt=0, le=200_000, description="The most tokens of an answer.")
     max_input: int = Field(
         default=100_000, gt=0, le=10_000_000, description="The most bytes of a prompt; an image counts as 10 000."
     )
     system: str = Field(default="", max_length=20_000, description="Instructions that stand before every prompt.")
-    idempotency: bool = Field(
-        default=False, description="The service honours the header Idempotency-Key: a lost answer is asked for again."
-    )
-
-    @property
-    def seconds(self) -> float:
-        """The time of one try: where a lost answer is asked for again, all of them have to fit into the call's."""
-        return self.timeout / (1 + RESENT) if self.idempotency else self.timeout
 
 
 def opened(spec: ModelSpec, tools: Tools) -> Model:
@@ -111,7 +100,7 @@ class Asker:
                 raise faults.fault(error, side_effecting=self.side_effecting, keyed=self.spec.idempotency) from None
             return Reply(written.value, written.usage)
 
-        return await faults.resent(send, most=RESENT if self.spec.idempotency else 0, pause=self.backoff)
+        return await faults.resent(send, most=self.spec.resent, pause=self.backoff)
 
     def _framed(self, messages: Sequence[Message]) -> list[Message]:
         system = [Message("system", self.spec.system)] if self.spec.system else []

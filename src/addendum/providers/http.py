@@ -23,7 +23,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast
 from urllib.parse import urlencode, urljoin, urlsplit
 
@@ -33,7 +32,7 @@ from addendum import canon, media
 from addendum.authority.catalog import Capability
 from addendum.canon import Json
 from addendum.credentials import Secret
-from addendum.errors import CapabilityError, ConfigError, NotJson, StoreError, UnknownOutcome
+from addendum.errors import CapabilityError, NotJson, StoreError, UnknownOutcome
 from addendum.ports import Artifacts, Reply, Request
 from addendum.providers import addresses, faults, service, urls
 from addendum.providers.addresses import Resolve
@@ -70,10 +69,6 @@ LETTER: Final = 6
 """The most bytes of a letter as JSON."""
 ENVELOPE: Final = 256 * 1024
 """The most bytes of a payload or a result beside the body."""
-RESENT: Final = 2
-"""How often a lost answer is asked for again with the same key."""
-MARGIN: Final = 0.95
-"""Of the time limit: an answer's absence is told here, where it is known whether anything was sent."""
 
 
 class Basic(BaseModel):
@@ -193,20 +188,13 @@ def open(name: str, spec: Spec, tools: Tools) -> Service:
         )
         for text, host in spec.hosts.items()
     }
-    return Service(name, spec, hosts, tools.artifacts, _tls(spec.ca, tools.folder), tools.backoff)
+    return Service(name, spec, hosts, tools.artifacts, service.trusted(spec.ca, tools.folder), tools.backoff)
 
 
 def _template(value: str, tools: Tools) -> tuple[str | Secret, ...]:
     """Return a header's value as texts and secrets."""
     parts = HANDLE.split(value)
     return tuple(tools.secret(part) if n % 2 else part for n, part in enumerate(parts) if part)
-
-
-def _tls(ca: str, folder: Path) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=str(folder / ca) if ca else None)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"The certificates {ca} can't be read: {error}.", hint="Name a file in PEM form.") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,8 +268,8 @@ class Service:
     async def dispatch(self, request: Request) -> Reply:
         """Send one request, and what it is redirected to. Raises `CapabilityError` and `UnknownOutcome`."""
         asked = read(cast("dict[str, Any]", request.payload), self.spec)
-        tries = 1 + (min(self.spec.retries, RESENT) if self.spec.idempotency else 0)
-        seconds = self.spec.timeout * MARGIN / tries
+        tries = 1 + (min(self.spec.retries, service.RESENT) if self.spec.idempotency else 0)
+        seconds = self.spec.timeout * service.MARGIN / tries
         return await faults.resent(lambda: self._sent(asked, request.key, seconds), most=tries - 1, pause=self.backoff)
 
     async def lookup(self, capability: str, key: str) -> Reply | None:

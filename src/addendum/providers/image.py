@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -35,8 +34,7 @@ from addendum.errors import CapabilityError, ConfigError, StoreError, UnknownOut
 from addendum.ports import Reply, Request, Usage
 from addendum.providers import asking, download, faults, urls
 from addendum.providers.download import Downloads, NotFetched
-from addendum.providers.service import Service, Tools, extra, offer
-from addendum.providers.service import Spec as Common
+from addendum.providers.service import MARGIN, KeyedSpec, Service, Tools, extra, offer
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -45,12 +43,10 @@ OPENAI: Final = "https://api.openai.com/v1"
 ENVELOPE: Final = 64 * 1024
 """Bytes of an answer beside the image."""
 URL: Final = 4096
+MOST_COST: Final = 1_000_000
+"""US dollars: a report above this is taken for a mistake in the unit."""
 REVISED: Final = 4000
 """Characters of the prompt that a service says it used instead."""
-MARGIN: Final = 0.95
-"""Of the time limit: that an image can't be fetched is told here, where it is known that it was made."""
-RESENT: Final = 2
-"""How often a request is sent again with the same idempotency key."""
 OWN: Final = frozenset({"prompt", "model", "n", "stream", "partial_images", "size", "seed", "response_format"})
 """Fields of the request that `extra` can't set."""
 OUTPUT: Final[dict[str, Json]] = {
@@ -69,13 +65,12 @@ OUTPUT: Final[dict[str, Json]] = {
 }
 
 
-class Spec(Common):
+class Spec(KeyedSpec):
     """What the services file says of an image service."""
 
     kind: Literal["image"] = Field(description="`image`.")
     model: str = Field(min_length=1, max_length=200, description="The model's name, as the service knows it.")
     url: str = Field(default=OPENAI, max_length=2000, description="The address before `/images/generations`.")
-    secret: str = Field(default="", description="The handle of its key.")
     key_header: str = Field(
         default="Authorization",
         pattern=r"^[A-Za-z0-9-]{1,100}$",
@@ -101,9 +96,6 @@ class Spec(Common):
         max_length=50,
         description="Hosts in a private network that an image's address may name; the service's own is one.",
     )
-    idempotency: bool = Field(
-        default=False, description="The service honours the header Idempotency-Key: a lost answer is asked for again."
-    )
 
     @field_validator("extra")
     @classmethod
@@ -116,11 +108,6 @@ class Spec(Common):
     def bearer(self) -> bool:
         """Whether the key is sent as `Authorization: Bearer KEY`."""
         return bool(self.secret) and self.key_header.lower() == "authorization"
-
-    @property
-    def seconds(self) -> float:
-        """The time of one try: where a lost answer is asked for again, all of them have to fit into the call's."""
-        return self.timeout / (1 + RESENT) if self.idempotency else self.timeout
 
 
 class Images:
@@ -172,14 +159,15 @@ class Images:
         async def send() -> Any:
             return await self._sent(given, request.key)
 
-        answer = await faults.resent(send, most=RESENT if self._spec.idempotency else 0, pause=self._tools.backoff)
+        answer = await faults.resent(send, most=self._spec.resent, pause=self._tools.backoff)
         usage = self._usage(answer)
         try:
             return Reply(await self._kept(answer, until), usage)
-        except (NotFetched, StoreError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with what came: it was made, and is paid for
+            why = str(error) if isinstance(error, NotFetched | StoreError) else f"its answer is odd ({type(error).__name__})"
             cost = self._offered.price if usage.cost is None else usage.cost
             raise CapabilityError(
-                "provider_error", f"the image was made, and can't be kept: {error}", cost_usd=usd(cost)
+                "provider_error", f"the image was made, and can't be kept: {why}", cost_usd=usd(cost)
             ) from None
 
     async def lookup(self, capability: str, key: str) -> Reply | None:
@@ -229,7 +217,7 @@ class Images:
             # Gateways say so with a status of success: what was asked for wasn't done.
             code = answer["error"].get("code")
             status = code if isinstance(code, int) and 400 <= code < 500 else 400
-            raise faults.refusal(faults.Answer(status=status, text=bytes(data).decode()), side_effecting=False)
+            raise faults.refusal(faults.Answer(status=status, text=bytes(data).decode("utf-8", "replace")), side_effecting=False)
         return answer
 
     def _body(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -288,10 +276,10 @@ class Images:
         if size is not None:
             found |= {"width": size[0], "height": size[1]}
         if isinstance(url, str) and not url.startswith("data:") and 0 < len(url) <= URL:
-            found["url"] = url
+            found["url"] = _storable(url)
         revised = first.get("revised_prompt")
         if isinstance(revised, str) and revised:
-            found["revised_prompt"] = revised[:REVISED]
+            found["revised_prompt"] = _storable(revised[:REVISED])
         return found
 
     def _usage(self, answer: Any) -> Usage:
@@ -301,7 +289,7 @@ class Images:
             return Usage()
         tokens, cost = said.get("total_tokens"), said.get("cost")
         charged = self._listed(said)
-        if isinstance(cost, int | float) and not isinstance(cost, bool) and math.isfinite(cost) and cost >= 0:
+        if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= MOST_COST:
             charged = nano(cost)
         return Usage(charged, tokens if isinstance(tokens, int) and tokens >= 0 else 0)
 
@@ -311,8 +299,8 @@ class Images:
         if self._spec.price_usd is not None or not isinstance(given, int) or not isinstance(made, int):
             return None
         prices = extra("genai_prices", "models", "image")
-        usage = prices.Usage(input_tokens=given, output_tokens=made)
         try:
+            usage = prices.Usage(input_tokens=given, output_tokens=made)
             found = prices.calc_price(usage, self._spec.model, provider_api_url=self._spec.url).total_price
         except (LookupError, ValueError):
             return None
@@ -343,6 +331,11 @@ def _first(answer: Any) -> Mapping[str, Any]:
     if not isinstance(data, list) or not data or not isinstance(data[0], dict):
         raise NotFetched("the answer has no image")
     return data[0]
+
+
+def _storable(text: str) -> str:
+    """Return a text without lone surrogates: JSON can say them, and no journal can hold them."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _input(spec: Spec) -> dict[str, Json]:

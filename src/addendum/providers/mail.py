@@ -26,7 +26,6 @@ from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import formatdate
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import Field, field_validator, model_validator
@@ -34,7 +33,7 @@ from pydantic import Field, field_validator, model_validator
 from addendum.authority.catalog import Capability
 from addendum.canon import Json
 from addendum.credentials import Secret
-from addendum.errors import CapabilityError, ConfigError, UnknownOutcome
+from addendum.errors import CapabilityError, UnknownOutcome
 from addendum.ports import Reply, Request
 from addendum.providers import service
 from addendum.providers.service import Tools
@@ -47,8 +46,6 @@ ALLOWED: Final = rf"^(?:{_LOCAL})?@{_DOMAIN}$"
 LONGEST_ADDRESS: Final = 254
 """Characters (RFC 5321, 4.5.3.1.3)."""
 LONGEST_SUBJECT: Final = 500
-MARGIN: Final = 0.95
-"""Of the time limit: an answer's absence is told here, where it is known whether the mail was sent."""
 HOSTS_HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 Security = Literal["starttls", "tls", "none"]
 
@@ -96,14 +93,7 @@ class Spec(service.Spec):
 def open(name: str, spec: Spec, tools: Tools) -> Service:
     """Open the service. Raises `ConfigError` for a missing secret, and for certificates that can't be read."""
     secret = tools.secret(spec.secret) if spec.secret else None
-    return Service(name, spec, secret, _tls(spec.ca, tools.folder))
-
-
-def _tls(ca: str, folder: Path) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=str(folder / ca) if ca else None)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"The certificates {ca} can't be read: {error}.", hint="Name a file in PEM form.") from None
+    return Service(name, spec, secret, service.trusted(spec.ca, tools.folder))
 
 
 @dataclass(slots=True)
@@ -138,7 +128,7 @@ class Service:
         password = self.secret.reveal() if self.secret is not None else ""
         sending = Sending(self.spec, recipients, mail.as_bytes(), password, self.tls)
         try:
-            async with asyncio.timeout(self.spec.timeout * (1 + MARGIN) / 2):
+            async with asyncio.timeout(self.spec.timeout * (1 + service.MARGIN) / 2):
                 await self.threads.run(sending.run)
         except NoThread:
             raise CapabilityError("rate_limited", "no thread was free in time; nothing was sent", True) from None
@@ -212,7 +202,7 @@ class Sending:
         self._data = data
         self._password = password
         self._tls = tls
-        self._deadline = time.monotonic() + spec.timeout * MARGIN
+        self._deadline = time.monotonic() + spec.timeout * service.MARGIN
         self._lock = threading.Lock()
         self._given_up = False
         self._dotted = False

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import ssl
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,6 +35,10 @@ T = TypeVar("T")
 DOLLARS: Final = r"^[0-9]{1,9}(\.[0-9]{1,9})?$"
 Usd = Annotated[str, Field(pattern=DOLLARS)]
 """An amount of US dollars as text, so that none is rounded by a float: `"0.02"`."""
+MARGIN: Final = 0.95
+"""Of a call's time limit: that no answer came is told by the service, which knows whether anything was sent."""
+RESENT: Final = 2
+"""How often a request is sent again with the same idempotency key."""
 
 
 class Spec(BaseModel):
@@ -56,6 +61,25 @@ class Spec(BaseModel):
         """Return the handles of secrets that it names, so that a wrong one is found when the file is read."""
         found = getattr(self, "secret", "")
         return (found,) if found else ()
+
+
+class KeyedSpec(Spec):
+    """The keys of every kind whose call is one request, with a key that says who asks."""
+
+    secret: str = Field(default="", description="The handle of its key.")
+    idempotency: bool = Field(
+        default=False, description="The service honours the header Idempotency-Key: a lost answer is asked for again."
+    )
+
+    @property
+    def resent(self) -> int:
+        """How often a request whose answer was lost is sent again."""
+        return RESENT if self.idempotency else 0
+
+    @property
+    def seconds(self) -> float:
+        """The time of one request: all that may be sent have to fit into the call's."""
+        return MARGIN * self.timeout / (1 + self.resent)
 
 
 class Service(Protocol):
@@ -100,6 +124,15 @@ class Tools:
         except TimeoutError:
             future.cancel()
             raise TimeoutError(f"no answer within {seconds:g} s") from None
+
+
+def trusted(ca: str, folder: Path) -> ssl.SSLContext:
+    """Return what certificates are held against: those of a file in PEM form in `folder`, the system's for "". Raises
+    `ConfigError`."""
+    try:
+        return ssl.create_default_context(cafile=str(folder / ca) if ca else None)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"The certificates {ca} can't be read: {error}.", hint="Name a file in PEM form.") from None
 
 
 def extra(module: str, name: str, kind: str) -> ModuleType:
