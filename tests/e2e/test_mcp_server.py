@@ -372,3 +372,17 @@ def test_over_stdio_as_a_program(mode: str, tmp_path: Path) -> None:
             assert template.uri_template == "addendum://run/{id}"
 
     run(main)
+
+
+def test_who_watches_runs_sees_a_clients_too(tmp_path: Path) -> None:
+    """What the settings name as watchers, telemetry say, hears of a run that a client started."""
+    seen: list[str] = []
+
+    async def main() -> None:
+        with demo(tmp_path) as context:
+            context.observer = lambda event: seen.append(str(event["event"]))
+            async with connected(context) as (client, _):
+                await client.call_tool("run", {"source": TWO, "args": {"prompt": "a"}})
+
+    run(main)
+    assert seen.count("settled") == 2

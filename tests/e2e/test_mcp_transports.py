@@ -23,6 +23,8 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.e2e.conftest import Cli
 from tests.mcp_clients import MODES, TWO, run, said
 
+from addendum.cli.main import main
+
 CAPABILITIES = """
 from addendum import App
 
@@ -357,3 +359,10 @@ def test_a_server_has_a_grant(folder: Folder) -> None:
     done = folder.cli("mcp", "--provider", "capabilities:app")
     assert done.code == 2
     assert "No grant is named" in done.err
+
+
+def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The base install has the command, and says what is missing."""
+    monkeypatch.setitem(sys.modules, "mcp.server.lowlevel", None)
+    assert main(["mcp"]) == 2
+    assert "addendum[mcp]" in capsys.readouterr().err

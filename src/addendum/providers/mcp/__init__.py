@@ -112,7 +112,7 @@ def open(name: str, spec: Spec, tools: Tools) -> Service:
     """Return the service, with what is pinned of its tools. The server is started by the first call.
 
     Raises `ConfigError` when nothing is pinned yet, and when the SDK isn't installed."""
-    if importlib.util.find_spec("mcp") is None:
+    if not _installed():
         service.extra("mcp", "mcp", KIND)
     from addendum.providers.mcp.definitions import read
     from addendum.providers.mcp.pinned import Pinned
@@ -125,6 +125,14 @@ def open(name: str, spec: Spec, tools: Tools) -> Service:
             hint=f"Look at them, and pin them, with `addendum catalog pin {name}`.",
         )
     return Pinned(name, spec, tools, pinned)
+
+
+def _installed() -> bool:
+    """Whether the SDK is there. It isn't imported for that: a catalog needs none of it, and it takes a second."""
+    try:
+        return importlib.util.find_spec("mcp") is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def probe(name: str, spec: Spec, tools: Tools) -> Client:

@@ -60,7 +60,7 @@ class Client:
         try:
             held = await self._looked_at()
         except Unreachable as error:
-            raise CapabilityError("provider_error", f"{self._name}: {error}", True) from None
+            raise CapabilityError("provider_error", f"{self._name}: {error}", error.again) from None
         result = await self._called(held, tool, request, capability.side_effecting)
         declared = self._pinned[tool].data.get("outputSchema") is not None
         return Reply(results.value(result, declared, self._tools.artifacts))

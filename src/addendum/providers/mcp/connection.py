@@ -33,7 +33,12 @@ Connect = Callable[[Ended], AbstractAsyncContextManager[tuple[Any, Any]]]
 
 
 class Unreachable(Exception):
-    """The server can't be started or reached: nothing was sent to any of its tools."""
+    """The server can't be started or reached: nothing was sent to any of its tools. `again` is whether another try may
+    help, which it doesn't where the services file has to be mended first."""
+
+    def __init__(self, message: str, again: bool = True) -> None:
+        super().__init__(message)
+        self.again = again
 
 
 @dataclass(slots=True)
@@ -195,7 +200,9 @@ def unreachable(error: BaseException, ended: Ended) -> Exception:
     else:
         said = "; ".join(f"{type(each).__name__}: {each}" for each in _leaves(error))[:2000]
     more = [ended.why, f"its stderr ends in: {ended.stderr}" if ended.stderr else ""]
-    return Unreachable(". ".join(part for part in (said.rstrip("."), *more) if part))
+    return Unreachable(
+        ". ".join(part for part in (said.rstrip("."), *more) if part), not isinstance(error, ConfigError)
+    )
 
 
 def _leaves(error: BaseException) -> list[BaseException]:

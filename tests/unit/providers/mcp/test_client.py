@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -272,6 +273,22 @@ def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
             await look("srv", spec("dead"), given(tmp_path))
         with pytest.raises(ConfigError, match="no program"):
             await look("srv", spec(command=["no-such-program-here"]), given(tmp_path))
+
+    run(main)
+
+
+def test_a_secret_that_is_not_there_is_not_waited_for(tmp_path: Path) -> None:
+    """Nothing is sent, and trying again doesn't help."""
+
+    async def main() -> None:
+        async with pinned(tmp_path) as good:
+            assert good.capabilities
+        tools = replace(given(tmp_path), secret=Credentials({"key": "env:GONE"}, tmp_path, {}).later)
+        client = mcp.open("srv", spec(secrets={"API_KEY": "key"}), tools)
+        with pytest.raises(CapabilityError, match="GONE") as failed:
+            await call(client, "add", a=1, b=2)
+        assert (failed.value.code, failed.value.retryable) == ("provider_error", False)
+        await client.close()
 
     run(main)
 
