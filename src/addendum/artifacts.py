@@ -73,6 +73,9 @@ class FileArtifacts:
         try:
             if not self._is_there(path, data):
                 self._write(path, data)
+            # Also for a file that was there: whoever put it there may have been killed before its name was durable.
+            for folder in (path.parent, self._folder):
+                _sync(folder)
         except OSError as error:
             self._unavailable(error, "written to")
         return Artifact(PREFIX + digest, len(data), media_type).to_json()
@@ -120,8 +123,20 @@ class FileArtifacts:
         for folder in folders:
             for path in sorted(self._listed(folder)):
                 reference = PREFIX + folder.name + path.name
-                if digest_of(reference) and path.is_file() and not path.is_symlink():
-                    yield Artifact(reference, path.stat().st_size, media.kind(_read(path, 4096)))
+                found = self._seen(path, reference) if digest_of(reference) else None
+                if found is not None:
+                    yield found
+
+    def _seen(self, path: Path, reference: str) -> Artifact | None:
+        """Return what a file is, None for what is none (any more)."""
+        try:
+            if not path.is_file() or path.is_symlink():
+                return None
+            return Artifact(reference, path.stat().st_size, media.kind(_read(path, 4096)))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._unavailable(error, "read")
 
     def _listed(self, folder: Path) -> list[Path]:
         try:
@@ -158,7 +173,6 @@ class FileArtifacts:
             with contextlib.suppress(OSError):
                 beside.unlink(missing_ok=True)
             raise
-        _sync(path.parent)
 
     def _make(self, folder: Path) -> None:
         """Make a folder with those above it, durable, for its owner's eyes only."""

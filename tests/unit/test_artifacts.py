@@ -89,6 +89,34 @@ def test_a_write_that_breaks_leaves_nothing(tmp_path: Path, monkeypatch: pytest.
         kept.get(f"sha256:{sha256(b'hello')}")
 
 
+def test_a_file_that_was_there_is_durable_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever put it there may have been killed before the folders that name it were on the disk."""
+    kept = FileArtifacts(tmp_path)
+    kept.put(b"hello", "text/plain")
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
+    kept.put(b"hello", "text/plain")
+    assert synced == [folder.stat().st_ino for folder in (tmp_path / sha256(b"hello")[:2], tmp_path)]
+
+
+def test_a_file_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list without it would say that it was never kept. One that is gone meanwhile isn't there."""
+    kept = FileArtifacts(tmp_path)
+    kept.put(b"hello", "text/plain")
+    for error, listed in ((OSError(5, "Input/output error"), False), (FileNotFoundError(), True)):
+
+        def broken(path: object, flags: int, error: OSError = error) -> int:
+            raise error
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "open", broken)
+            if listed:
+                assert list(kept.all()) == []
+            else:
+                with pytest.raises(StoreUnavailable, match="Input/output error"):
+                    list(kept.all())
+
+
 def test_a_reference_is_found_by_its_beginning(tmp_path: Path) -> None:
     """Six digits are enough when they are one file's."""
     kept = FileArtifacts(tmp_path)

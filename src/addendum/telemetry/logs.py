@@ -81,11 +81,11 @@ def _level(name: str, event: Mapping[str, Any]) -> int:
 
 class JsonFormatter(logging.Formatter):
     """One JSON object a line: `at` (ISO, UTC), `level`, `logger`, then an event's fields, or `message` for any other
-    record. `redact` takes secrets out of the whole line."""
+    record. Each of `redact` takes secrets out of the whole line."""
 
-    def __init__(self, redact: Callable[[str], str] = str) -> None:
+    def __init__(self, *redact: Callable[[str], str]) -> None:
         super().__init__()
-        self._redact = redact
+        self.redact = redact
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -98,7 +98,10 @@ class JsonFormatter(logging.Formatter):
             found["message"] = record.getMessage()
             if record.exc_info and record.exc_info[0] is not None:
                 found["exception"] = record.exc_info[0].__name__
-        return self._redact(json.dumps(found, ensure_ascii=True, default=str))
+        line = json.dumps(found, ensure_ascii=True, default=str)
+        for redact in self.redact:
+            line = redact(line)
+        return line
 
 
 def wanted() -> bool:
@@ -107,10 +110,13 @@ def wanted() -> bool:
 
 
 class _Quiet(logging.StreamHandler[Any]):
-    """A handler that several may use at once. `before` is the logger's level without any of them."""
+    """A handler that several may use at once: no secret of any of them is in a line. `before` is the logger's level
+    without any of them."""
 
-    def __init__(self, stream: Any, where: str, before: int) -> None:
+    def __init__(self, stream: Any, where: str, before: int, formatter: JsonFormatter) -> None:
         super().__init__(stream)
+        self.setFormatter(formatter)
+        self.lines = formatter
         self.where = where
         self.before = before
         self.users = 1
@@ -129,9 +135,9 @@ def opened(where: str, level: str, redact: Callable[[str], str] = str) -> Callab
     for handler in ours:
         if handler.where == where:
             handler.users += 1
+            handler.lines.redact = (*handler.lines.redact, redact)
             return _closing(logger, handler)
-    made = _Quiet(_stream(where), where, ours[0].before if ours else logger.level)
-    made.setFormatter(JsonFormatter(redact))
+    made = _Quiet(_stream(where), where, ours[0].before if ours else logger.level, JsonFormatter(redact))
     made.setLevel(level.upper())
     logger.addHandler(made)
     logger.setLevel(min(each.level for each in (*ours, made)))

@@ -18,6 +18,7 @@ from addendum.telemetry.watch import Noted
 BEGAN = {"event": "began", "run": "r", "drive": 1, "revision": 2, "how": "resume"}
 SETTLED = {"event": "settled", "run": "r", "identity": "f/a#0", "capability": "a", "seq": 3, "cost": 5, "tokens": 0}
 SECRET = "sk-canary-0123"
+SECRETS = (SECRET, "sk-another-4567")
 
 
 def written(path: Path, level: str, *events: dict[str, Any], redact: Any = str) -> list[dict[str, Any]]:
@@ -97,7 +98,7 @@ def test_a_full_disk_changes_nothing() -> None:
             raise OSError("no space left on device")
 
     logger = logging.Logger("addendum.run")
-    logger.addHandler(logs._Quiet(Full(), "-", logging.NOTSET))
+    logger.addHandler(logs._Quiet(Full(), "-", logging.NOTSET, logs.JsonFormatter()))
     logs.Lines(logger).take(Noted(BEGAN, 1))
 
 
@@ -133,14 +134,16 @@ def test_processes_with_handlers_of_their_own_get_the_records(caplog: pytest.Log
 
 
 def test_two_that_name_the_same_file_write_each_line_once(tmp_path: Path) -> None:
-    """Two Apps in a process, with the settings of one folder; the logger is as it was in the end."""
+    """Two Apps in a process, with the settings of one folder: neither's secrets are in it, whoever opened it first; the
+    logger is as it was in the end."""
     path, before = tmp_path / "log", logging.getLogger("addendum").level
-    closing = [logs.opened(str(path), "info") for _ in range(2)]
+    closing = [logs.opened(str(path), "info", lambda text, key=key: text.replace(key, "[secret]")) for key in SECRETS]
     closing.append(logs.opened(str(tmp_path / "other"), "debug"))
     for close in closing:
-        logs.Lines().take(Noted(BEGAN, 1))
+        logs.Lines().take(Noted({**BEGAN, "run": " ".join(SECRETS)}, 1))
         close()
     logs.Lines().take(Noted(BEGAN, 1))
+    assert [json.loads(line)["run"] for line in path.read_text("utf-8").splitlines()] == ["[secret] [secret]"] * 2
     assert len(path.read_text("utf-8").splitlines()) == 2
     assert len((tmp_path / "other").read_text("utf-8").splitlines()) == 3
     assert logging.getLogger("addendum").level == before
