@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from addendum.authority.money import nano
+from addendum.authority.money import nano, usd
 from addendum.canon import Json
-from addendum.errors import CapabilityError
+from addendum.errors import CapabilityError, UnknownOutcome
 from addendum.ports import Message, Model, ModelChoice, Picture, Prompt, Reply, Request
 from addendum.providers import faults
 from addendum.providers.service import KeyedSpec, Tools
@@ -82,7 +82,8 @@ class Asker:
         max_tokens: int | None = None,
         images: Sequence[Picture] = (),
     ) -> Reply:
-        """Ask once, and return the answer with its usage. Raises `CapabilityError` and `UnknownOutcome`."""
+        """Ask once, and return the answer with its usage. Raises `CapabilityError`, and `UnknownOutcome` where asking
+        has effects; a lost answer of any other is a retryable `timeout` that cost the most that it may have."""
         prompt = Prompt(
             messages=tuple(self._framed(messages)),
             schema=schema or {},
@@ -100,7 +101,14 @@ class Asker:
                 raise faults.fault(error, side_effecting=self.side_effecting, keyed=self.spec.idempotency) from None
             return Reply(written.value, written.usage)
 
-        return await faults.resent(send, most=self.spec.resent, pause=self.backoff)
+        try:
+            return await faults.resent(send, most=self.spec.resent, pause=self.backoff)
+        except UnknownOutcome as lost:
+            if self.side_effecting:
+                raise
+            # It is asked again, and the answer that was lost may have been billed: the most of it counts.
+            most = self.model.bound(prompt).cost or 0
+            raise CapabilityError("timeout", str(lost), True, cost_usd=usd(most)) from None
 
     def _framed(self, messages: Sequence[Message]) -> list[Message]:
         system = [Message("system", self.spec.system)] if self.spec.system else []

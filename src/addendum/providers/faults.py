@@ -50,10 +50,11 @@ _NOT_TAKEN: Final = frozenset({408, 425})
 _LIMITED: Final = frozenset({429, 529})
 _POLICY: Final = ("content_policy", "content_filter", "moderation", "safety_violation", "responsible_ai")
 _QUOTA: Final = ("insufficient_quota", "billing_", "credit_balance", "spend_limit", "quota_exceeded", "usage_limit")
-_UNSENT: Final = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol"})
-_SENT: Final = frozenset(
-    {"ReadTimeout", "ReadError", "WriteTimeout", "WriteError", "CloseError", "RemoteProtocolError", "NetworkError"}
+_UNSENT: Final = frozenset(
+    {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol", "LocalProtocolError"}
 )
+_SENT: Final = frozenset({"RequestError", "StreamError"})
+"""Everything else that a transport raises: reading, writing, unpacking what came. The first match counts."""
 _LIBRARIES: Final = ("httpx", "httpx2", "httpcore", "httpcore2", "openai", "pydantic_ai")
 
 

@@ -73,6 +73,8 @@ def test_the_matrix_of_broken_connections(effect: str) -> None:
         httpx2.ConnectError("no"),
         httpx2.ConnectTimeout("no"),
         httpx2.PoolTimeout("no"),
+        httpx2.ProxyError("no"),
+        httpx2.LocalProtocolError("illegal header value"),
         ConnectionRefusedError(),
     ]
     sent = [
@@ -80,6 +82,9 @@ def test_the_matrix_of_broken_connections(effect: str) -> None:
         httpx2.ReadError("no"),
         httpx2.WriteError("no"),
         httpx2.RemoteProtocolError("peer closed connection"),
+        httpx2.DecodingError("not gzip"),
+        httpx2.TooManyRedirects("again"),
+        httpx2.StreamClosed(),
         TimeoutError(),
         ConnectionResetError("reset"),
     ]
