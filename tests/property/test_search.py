@@ -1,0 +1,68 @@
+"""A deterministic part of the long search (`adversary.search`): nothing is wrong, and everything is reached.
+
+What a generator doesn't reach is not tested, however many examples there are; so each edit, each way to end and each
+kind of counterexample has a minimum here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import lru_cache
+
+import pytest
+from adversary.edits import CHANGING, PRESERVING
+from adversary.search import MODES, episode
+
+pytestmark = pytest.mark.slow
+
+EPISODES = 100
+"""Of each mode. The long search takes thousands: see `adversary.search`."""
+LEAST = {
+    "end completed": 250,
+    "end not_admitted": 100,
+    "end failed": 3,
+    "end stopped divergence": 5,
+    "end stopped repeat": 5,
+    "stop ambiguous": 20,
+    "stop call_changed": 50,
+    "stop capability_changed": 20,
+    "stop divergence": 5,
+    "stop removed": 40,
+    "expected": 10,
+    "late": 20,
+    "orphans": 10,
+    "rebound": 80,
+    "replayed": 300,
+    "sent": 100,
+}
+"""How often the sample reaches what an edit can lead to."""
+
+
+@lru_cache(maxsize=1)
+def sample() -> tuple[Counter[str], list[str]]:
+    """Make the episodes of every mode."""
+    reached: Counter[str] = Counter()
+    wrong: list[str] = []
+    for name, mode in MODES.items():
+        for seed in range(EPISODES):
+            found = episode(seed, mode)
+            reached.update(found.reached)
+            wrong += [f"{name} {seed}: {text}" for text in found.wrong]
+    return reached, wrong
+
+
+def test_no_decision_of_the_sample_is_wrong() -> None:
+    """No result is served for other work, none is paid for twice, each plan is kept, each replay is the same."""
+    assert sample()[1] == []
+
+
+@pytest.mark.parametrize("edit", sorted({edit.__name__ for edit in PRESERVING + CHANGING}))
+def test_each_edit_is_made(edit: str) -> None:
+    """No edit is only in the list."""
+    assert sample()[0][f"edit {edit}"] >= 12
+
+
+@pytest.mark.parametrize("what", LEAST)
+def test_what_an_edit_can_lead_to_is_reached(what: str) -> None:
+    """Admitted, refused for each reason, stopped behind its frontier, moved early and late, expected, left over."""
+    assert sample()[0][what] >= LEAST[what]
