@@ -7,7 +7,8 @@ is no amount, or raise an error whose own text can't be read. Each of these is t
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from decimal import Decimal
+from typing import Final
 
 from addendum import canon
 from addendum.authority.money import NANO
@@ -19,6 +20,8 @@ MESSAGE: Final = 2000
 """Characters of a provider's own message that are kept."""
 MOST_COST: Final = 1_000_000 * NANO
 """A report above this is taken for a mistake in the unit: the catalog's price counts."""
+DIGITS: Final = 100
+"""Characters of an amount of money, at most."""
 MOST_TOKENS: Final = 10**12
 LONGEST_PAUSE: Final = 3600.0
 """Seconds that a provider's `retry_after` can ask for."""
@@ -80,8 +83,18 @@ def _usage(usage: object) -> Usage:
     )
 
 
-def _money(amount: object) -> Any:
-    return amount if isinstance(amount, str | int) and not isinstance(amount, bool) else 0
+def _money(amount: object) -> str | int:
+    """Return what was charged for a failure, in US dollars; 0 for what is no amount, and for
+    more than any call costs: an int of a million digits takes minutes to make, and no journal has a place for it."""
+    if isinstance(amount, bool) or not isinstance(amount, str | int):
+        return 0
+    if isinstance(amount, str) and len(amount) > DIGITS:
+        return 0
+    try:
+        charged = Decimal(amount)
+    except (ArithmeticError, ValueError):
+        return 0
+    return amount if charged.is_finite() and 0 <= charged <= MOST_COST // NANO else 0
 
 
 def _pause(seconds: object) -> float:

@@ -10,7 +10,7 @@
 | 401, 403, 404 | `provider_error`: the key, the model's name or the address is wrong |
 | 400, 413, 422, context window | `invalid_input` |
 | content filter | `refused` |
-| anything else that was answered | `provider_error` |
+| anything else that was answered | `provider_error`; with a status of success, at the most that it may have cost |
 
 A prompt that is asked `once` has effects: for it, 409, 500 and a 503 that names no time to come back are unknown too.
 So is 409 for one with an idempotency key: a request with that key is under way, and is asked for again by it.
@@ -64,6 +64,15 @@ def outcome(
             return CapabilityError("invalid_input", text)
         case _:
             return _by_status(status, text, pause, isinstance(error, ai.ModelServerError), once)
+
+
+def answered(error: Exception) -> bool:
+    """Whether an answer came, with a status of success, that can't be used: the work was done, and is paid for."""
+    if isinstance(error, ai.ContentFilterError):
+        return False
+    if type(error) is ai.ModelAPIError:
+        return isinstance(error.__cause__, ValueError)  # what came was no JSON
+    return isinstance(error, ai.UnexpectedModelBehavior)
 
 
 def _by_status(

@@ -88,7 +88,10 @@ class HostedModel:
                 instrument=False,
             )
         except (AgentRunError, UserError) as error:
-            raise faults.outcome(error, self._clean, once=prompt.once, keyed=bool(prompt.key)) from None
+            found = faults.outcome(error, self._clean, once=prompt.once, keyed=bool(prompt.key))
+            if isinstance(found, CapabilityError) and faults.answered(error):
+                found = self._failed(found.code, found.message, Usage())
+            raise found from None
         except Exception as error:  # noqa: BLE001 - a client library's own: nobody knows how far the request came
             raise UnknownOutcome(faults.said(error, self._clean)) from None
         return self._written(prompt, response)
@@ -141,7 +144,8 @@ class HostedModel:
 
     def _usage(self, response: ModelResponse) -> Usage:
         found = response.usage
-        if found.unmeasured_requests:
+        if found.unmeasured_requests or found.total_tokens <= 0:
+            # No answer takes no tokens: one that says so, or says what nobody can read, says nothing.
             return Usage()
         cost = None if self._prices is None else self._prices.cost(found)
         return Usage(cost, max(0, found.total_tokens))

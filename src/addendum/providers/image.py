@@ -164,7 +164,8 @@ class Images:
         try:
             return Reply(await self._kept(answer, until), usage)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with what came: it was made, and is paid for
-            why = str(error) if isinstance(error, NotFetched | StoreError) else f"its answer is odd ({type(error).__name__})"
+            known = isinstance(error, NotFetched | StoreError)
+            why = str(error) if known else f"its answer is odd ({type(error).__name__})"
             cost = self._offered.price if usage.cost is None else usage.cost
             raise CapabilityError(
                 "provider_error", f"the image was made, and can't be kept: {why}", cost_usd=usd(cost)
@@ -217,7 +218,8 @@ class Images:
             # Gateways say so with a status of success: what was asked for wasn't done.
             code = answer["error"].get("code")
             status = code if isinstance(code, int) and 400 <= code < 500 else 400
-            raise faults.refusal(faults.Answer(status=status, text=bytes(data).decode("utf-8", "replace")), side_effecting=False)
+            text = bytes(data).decode("utf-8", "replace")
+            raise faults.refusal(faults.Answer(status=status, text=text), side_effecting=False)
         return answer
 
     def _body(self, given: Mapping[str, Any]) -> dict[str, Any]:

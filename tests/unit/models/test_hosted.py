@@ -150,3 +150,31 @@ def test_a_text_that_utf8_cannot_say_is_not_sent(server: OpenAIServer) -> None:
     with pytest.raises(CapabilityError, match="invalid_input"):
         write(server, Prompt(messages=(Message("user", "\ud800"),)))
     assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"choices": None},
+        {"usage": {"prompt_tokens": 5.5, "completion_tokens": 5, "total_tokens": 1}},
+        "<html>a portal</html>",
+        "[1]",
+    ],
+    ids=str,
+)
+def test_an_answer_that_no_client_can_read_is_paid_for(server: OpenAIServer, body: Any) -> None:
+    """It came with a status of success: the most that it may have cost counts, not nothing."""
+    whole = {"id": "a", "object": "chat.completion", "created": 1, "model": "m", "choices": []}
+    said = {**whole, **body} if isinstance(body, dict) else body
+    server.faults.append(Fault(status=200, body=said, headers={"content-type": "application/json"}))
+    with pytest.raises(CapabilityError) as caught:
+        write(server, model="openai-chat:my-own", price=7_000_000)
+    assert (caught.value.code, caught.value.cost_usd) == ("provider_error", "0.007")
+
+
+@pytest.mark.filterwarnings("ignore:Failed to extract usage")
+@pytest.mark.parametrize("tokens", [(-5, -7), (0, 0), (-10, 5)], ids=str)
+def test_a_usage_that_cannot_be_is_none(server: OpenAIServer, tokens: tuple[int, int]) -> None:
+    """A model that says that it took nothing doesn't get its answers for nothing: the most counts."""
+    server.tokens = tokens
+    assert write(server).usage.cost is None

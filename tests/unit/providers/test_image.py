@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -378,3 +379,37 @@ def test_hostile_text_beside_an_image_is_data(web: WebServer, artifacts: MemoryA
     assert found["artifact"] == f"sha256:{sha256(picture('a'))}"
     assert len(found["revised_prompt"]) == 4000
     assert set(found) == {"artifact", "media_type", "bytes", "width", "height", "revised_prompt"}
+
+
+ODD = {
+    "an amount beyond all numbers": b'{"data": [{"b64_json": "AAAA"}], "usage": {"cost": 1' + b"0" * 400 + b"}}",
+    "an amount beyond all accounts": b'{"data": [{"b64_json": "AAAA"}], "usage": {"cost": 1e20}}',
+    "tokens below zero": b'{"data": [{"b64_json": "AAAA"}], "usage": {"input_tokens": -1, "output_tokens": -1}}',
+    "an address that nobody can write": b'{"data": [{"url": "http://127.0.0.1/\\ud800"}]}',
+    "data that nobody can write": b'{"data": [{"url": "data:image/png,\\ud800"}]}',
+}
+
+
+@pytest.mark.parametrize("body", ODD.values(), ids=ODD)
+@pytest.mark.parametrize("price", [{"price_usd": "0.04"}, {"most_usd": "0.04"}], ids=str)
+def test_an_image_with_odd_words_beside_it_is_paid_for(web: WebServer, body: bytes, price: dict[str, str]) -> None:
+    """It was made: whatever the answer says of it, its price counts, and no report is more than a journal holds."""
+    web.answers["/v1/images/generations"] = Give(body)
+    error = failure(opened("image", "image.generate", model="gpt-image-1", url=f"{web.url}/v1", **price))
+    assert (error.code, error.cost_usd) == ("provider_error", "0.04")
+
+
+def test_a_prompt_with_half_a_letter_loses_no_image(web: WebServer, artifacts: MemoryArtifacts) -> None:
+    """What the service says of the prompt is made fit to be kept; the image is the result."""
+    inline = base64.b64encode(picture("a")).decode("ascii")
+    data = [{"b64_json": inline, "url": "https://a.example/\ud800", "revised_prompt": "a \ud800 b"}]
+    web.answers["/v1/images/generations"] = Give(json.dumps({"data": data}).encode())
+    found = ask(images(web.url + "/v1", artifacts), PROMPT).value
+    assert (found["revised_prompt"], found["url"]) == ("a ? b", "https://a.example/?")
+
+
+def test_an_error_in_another_encoding_is_a_refusal(web: WebServer) -> None:
+    """JSON may come in UTF-16: the failure is told, and costs nothing."""
+    web.answers["/v1/images/generations"] = Give(json.dumps({"error": {"message": "no"}}).encode("utf-16"))
+    error = failure(images(web.url + "/v1"))
+    assert (error.code, error.cost_usd) == ("invalid_input", 0)
