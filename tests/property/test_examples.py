@@ -339,6 +339,124 @@ def test_a_declared_move_is_verified_by_the_payload() -> None:
     assert seen(step) == ("completed", None, 0, 1, 0)
 
 
+# --- what the longer search found ---------------------------------------------------------------------------------
+
+
+def test_what_is_written_otherwise_where_it_stood_is_kept_for_its_own_call() -> None:
+    """The use of a helper is written otherwise, and an equal call is new in the helper: it isn't served the result."""
+    newer = PIC.replace("    return", '    if len(p) == 1:\n        await ctx.run("p.make", {"p": "x"})\n    return')
+    helper, newer = (text.replace('{"p": p}', '{"p": "x"}') for text in (PIC, newer))
+    step = revised(script('return await pic(ctx, "a")', helper), script('return await pic(ctx, "b")', newer))
+    assert seen(step)[:3] == ("not_admitted", None, 0)
+    assert step.result is not None
+    assert "ambiguous" in step.result.counterexamples
+
+
+def test_a_record_is_not_kept_for_a_place_that_is_passed() -> None:
+    """A fan-out is inserted in front of another, which is narrower now: it has its results, under its new number."""
+    fan = 'v = await ctx.parallel([pic(ctx, "x") for x in args["xs"][:9]])\n'
+    first = 'w = await ctx.parallel([ctx.run("r.read", {"p": x}) for x in ["q", "r"]])\n'
+    old = script(f"{fan}return v", PIC, {"xs": [1, 2, 3]})
+    new = script(f"{first}{fan}return v", PIC, {"xs": [1, 2]})
+    assert seen(revised(old, new, fails=0)) == ("completed", None, 2, 2, 0)
+
+
+def test_a_call_that_failed_where_it_stands_takes_no_equal_neighbours_result() -> None:
+    """The first of two equal calls is deleted and what followed it written otherwise: the third had failed, and isn't
+    given the result of the second."""
+    old = (
+        'a = (await ctx.run("p.make", {"p": "x"}))["t"]\nb = (await ctx.run("p.make", {"p": "x"}))["t"]\n'
+        'c = await pic(ctx, "x")\nreturn [a, b, c]'
+    )
+    new = (
+        'b = (await ctx.run("p.make", {"p": "x"}))["t"]\nc = await pic(ctx, "x")\n'
+        'd = (await ctx.run("p.make", {"p": "y"}))["t"]\nreturn [b, c]'
+    )
+    step = revised(script(old, PIC), script(new, PIC), fails=2)
+    assert "orchestrate/pic()#0 > pic/p.make#0" not in [identity for _, identity in step.served]
+
+
+def test_new_work_where_a_moved_record_stood_is_not_absolved_by_an_equal_neighbour() -> None:
+    """A copy in front, and another payload in the block behind it: which of them is the call that was paid for, the one
+    that asks for something else or its neighbour, can't be told."""
+    one = 'a = (await ctx.run("p.make", {"p": "x"}))["t"]\n'
+    rest = 'try:\n    b = (await ctx.run("p.make", {"p": "x"}))["t"]\nexcept CapabilityError as e:\n    b = 1\n'
+    rest += "return [a, b]"
+    copy = 'c = (await ctx.run("p.make", {"p": "x"}))["t"]\n'
+    step = revised(script(one + rest), script(copy + one + rest.replace('"x"', '"new"')))
+    assert step.result is not None
+    assert "ambiguous" in step.result.counterexamples
+    assert not step.sent
+
+
+def test_equal_calls_of_two_revisions_change_no_places_unseen() -> None:
+    """The one came with a later revision; then what stands before them is wrapped, and their numbers shift."""
+    first = 'a = (await ctx.run("p.make", {"p": "first"}))["t"]\n'
+    twice = 'b = (await ctx.run("p.make", {"p": a}))["t"]\n'
+    world = ran(script(f"{first}{twice}return [a, b]"))
+    assert seen(world.revise(script(f"{first}{twice}{twice.replace('b', 'c', 1)}return [a, b, c]")))[:3] == (
+        "completed",
+        None,
+        1,
+    )
+    wrapped = "if True:\n    " + first
+    step = world.revise(script(f"{wrapped}{twice}{twice.replace('b', 'c', 1)}return [a, b, c]"))
+    assert step.result is not None
+    assert step.result.counterexamples == ["ambiguous"]
+
+
+def test_a_copy_of_a_later_call_in_front_of_others_does_not_pay_for_the_original_again() -> None:
+    """The copy has another number than the original, so it isn't the original for certain; nothing is paid."""
+    one, two = (f'{name} = (await ctx.run("p.make", {{"p": "{word}"}}))["t"]\n' for name, word in ("ax", "by"))
+    rest = 'd = (await ctx.run("p.make", {"p": "z"}))["t"]\nreturn [a, b, d]'
+    step = revised(script(f"{one}{two}{rest}"), script(f"{two.replace('b', 'c', 1)}{one}{two}{rest}"))
+    assert step.result is not None
+    assert step.result.counterexamples == ["ambiguous"]
+    assert not step.sent
+
+
+def test_a_script_that_fails_leaves_what_it_did_not_come_to_reachable() -> None:
+    """The first of two equal calls is extracted, and the script breaks before the second: it can't be told yet."""
+    call = '(await ctx.run("p.make", {"p": "x"}))["t"]'
+    old = f"a = {call}\nb = {call}\nreturn [a, b]"
+    new = f'a = await pic(ctx, "x")\nargs["nothing"]["there"]\nb = {call}\nreturn [a, b]'
+    step = revised(script(old), script(new, PIC))
+    assert step.result is not None
+    assert step.result.counterexamples == ["ambiguous"]
+
+
+def test_behind_the_frontier_equal_calls_change_no_places_either() -> None:
+    """Arms change places behind new work and an equal call is new: it isn't served what an arm was paid for."""
+    helper = """
+async def look(ctx, p):
+    v = (await ctx.run("r.read", {"p": p}))["t"]
+    if p == "n":
+        w = (await ctx.run("p.make", {"p": v}))["t"]
+    else:
+        w = (await ctx.run("p.make", {"p": "x"}))["t"]
+    return v
+"""
+    arms = (
+        helper.replace('{"p": v}', '{"p": "-"}').replace('{"p": "x"}', '{"p": v}').replace('{"p": "-"}', '{"p": "x"}')
+    )
+    body = 'a = (await ctx.run("p.make", {"p": "x"}))["t"]\nb = await look(ctx, "m")\n'
+    old = script(f"{body}return [a, b]", helper)
+    new = script(f'{body}c = await pic(ctx, "x")\nreturn [a, b, c]', f"{arms}{PIC}")
+    step = revised(old, new)
+    assert step.result is not None
+    assert step.result.counterexamples == ["ambiguous"]
+    assert [identity for _, identity in step.served if "pic" in identity] == []
+
+
+def test_a_record_that_is_found_where_it_was_expected_stops_nothing() -> None:
+    """New work stands in front; the call behind it has the only number that it can have, and its result, though an
+    equal one is still to come."""
+    body = 'a = (await ctx.run("s.act", {"p": "x"}))["t"]\nb = await act(ctx, "x")\nreturn [a, b]'
+    helper = PIC.replace("pic", "act").replace("p.make", "s.act")
+    new = '(await ctx.run("s.act", {"p": "new"}))["t"]\n' + body
+    assert seen(revised(script(body, helper), script(new, helper))) == ("completed", None, 1, 2, 0)
+
+
 # --- dags, recursion, nested fan-outs ------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ otherwise (DESIGN section 4)."""
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import pytest
 from adversary.programs import Text, make, write
@@ -19,16 +20,27 @@ pytestmark = pytest.mark.slow
 seeds = st.integers(0, 2**32)
 
 
-def failing(seed: int) -> tuple[World, Text, Step, History]:
-    """Make a run with several failures; return it, and its history after it."""
+def troubled(seed: int) -> tuple[World, Text, Step, History]:
+    """Make a run with several failures, if its script gets so far; return it, and its history after it."""
     chance = random.Random(seed)
     text = write(make(seed, 5))
-    note(f"{text.source}\n{text.args}")
     world = World()
     codes = ("provider_error", "refused", "timeout")
-    fails = {chance.randint(0, 10): chance.choice(codes) for _ in range(chance.randint(1, 4))}
+    whole = World()
+    whole.run(text, schedule=seed)
+    # Some that are really made: here and there, or one after the other, as the branches of a fan-out are.
+    made = len(whole.provider.sent) + 1
+    first, count = chance.randrange(made), chance.randint(1, 4)
+    numbers = range(first, first + count) if chance.random() < 0.5 else [chance.randrange(made) for _ in range(count)]
+    fails = {number: chance.choice(codes) for number in numbers}
     step = world.run(text, schedule=seed, faults=Faults(fails=fails))
-    history = world.history
+    return world, text, step, world.history
+
+
+def failing(seed: int) -> tuple[World, Text, Step, History]:
+    """Make a run that has a failure."""
+    world, text, step, history = troubled(seed)
+    note(f"{text.source}\n{text.args}")
     assume(any(not record.ok for record in history.records.values()))
     return world, text, step, history
 
@@ -36,6 +48,23 @@ def failing(seed: int) -> tuple[World, Text, Step, History]:
 def failures(history: History) -> dict[str, int]:
     """Return the recorded failures: identity to seq."""
     return {at: record.seq for at, record in history.prefix.items() if not record.ok and not record.is_read}
+
+
+def test_failures_of_each_kind_are_reached() -> None:
+    """A sample: handled ones, open ones, both in one run, siblings of a barrier, those that an equal later call did."""
+    reached: Counter[str] = Counter()
+    for seed in range(120):
+        _, _, step, history = troubled(seed)
+        assert step.result is not None
+        failed, opened = failures(history), history.open_failures
+        done = {record.call for record in history.records.values() if record.ok}
+        reached[step.result.status] += bool(failed)
+        reached["handled"] += len(failed) > len(opened)
+        reached["open"] += bool(opened)
+        reached["both"] += len(failed) > len(opened) > 0
+        reached["siblings"] += len(opened) > 1
+        reached["done later"] += any(history.records[seq].call in done for seq in failed.values())
+    assert min(reached.values()) >= 4, reached
 
 
 @given(seeds)

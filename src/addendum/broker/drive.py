@@ -149,7 +149,7 @@ class Drive:
                 ahead = self._feed.after(record.seq) if self._feed else ()
                 return self._turn(session, Answer(call.number, outcome), ahead)
             case Bind(claims, late):
-                halt = self.settler.rule.doubt([call for call, record in claims if late and record.ok])
+                halt = self.settler.rule.doubt(claims if late else ())
                 if halt is None:
                     self._bind(claims, late)
                 return halt

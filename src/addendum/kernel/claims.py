@@ -339,6 +339,14 @@ class Claims:
         # What was made already isn't still to come: another record, or another payload, stands there.
         return None if there is None or self._reached(there) else str(there)
 
+    def foreseen(self, record: Record, call: Call) -> bool:
+        """Whether a call stands where a record's was expected (rule 3)."""
+        identity, revision = self.stood(record)
+        if identity is None:
+            return False
+        there = expected(self.sources, revision, self.parts(identity))
+        return there is not None and reaches(call.parts, there)
+
     def _expectation(self, record: Record, identity: Identity, stays: bool) -> Identity | None:
         key = (record.seq, stays)
         if key not in self._expected:

@@ -116,10 +116,12 @@ class Rule:
             side_effecting=capability is None or capability.side_effecting,
         )
 
-    def doubt(self, late: Iterable[Call] = ()) -> Halt | None:
-        """Look at what was claimed since the last look: may equal calls have taken each other's records? `late` are
-        calls that have just claimed because nothing else could go on: an equal record may still be reached."""
-        found = [seen for call in late if (seen := self.claims.reachable(call)) is not None]
+    def doubt(self, late: Iterable[tuple[Call, Record]] = ()) -> Halt | None:
+        """Look at what was claimed since the last look: may equal calls have taken each other's records? `late` was
+        claimed just now, because nothing else could go on: an equal record may still be reached, unless it is where
+        it was expected."""
+        unforeseen = [call for call, record in late if record.ok and not self.claims.foreseen(record, call)]
+        found = [seen for call in unforeseen if (seen := self.claims.reachable(call)) is not None]
         if self.claims.unsure:
             found += exchanged(self.claims, tuple(self.claims.unsure))
             self.claims.unsure.clear()

@@ -108,7 +108,7 @@ def served_wrong(facts: Facts, drops: frozenset[int]) -> list[str]:
     One thing can't be told by anybody: whether a call that stands where it stood, written as it was, is the old one and
     its equal neighbour the new one, or the other way round. So calls that keep their identity are excused as long as no
     record is left over: `[A]` that becomes `[A, A]`, and `[A, A]` whose results go to variables in the other order. One
-    that a run didn't come to, since it failed before, isn't left over. And so are as many equal calls as there are
+    that a run didn't come to, since it ended before, isn't left over. And so are as many equal calls as there are
     results, in the same order: with other names of variables it is the text of an edit that moved them.
     """
     wrong = []
@@ -175,11 +175,11 @@ def turn(text: Text, identity: str) -> tuple[Any, ...] | None:
 
 
 def to_come(facts: Facts, seq: int) -> bool:
-    """Whether a run failed before it came to the identity of a record."""
+    """Whether a run failed or was stopped before it came to the identity of a record."""
     identity = facts.before.records[seq].identity
-    failed = facts.step.result is not None and facts.step.result.status == "failed"
+    ended = facts.step.result is not None and facts.step.result.status in ("failed", "stopped")
     called = {at for _, at in facts.step.handed} | {sent.identity for sent in facts.step.sent}
-    return failed and identity is not None and identity not in called
+    return ended and identity is not None and identity not in called
 
 
 def stayed(facts: Facts, seq: int) -> bool:

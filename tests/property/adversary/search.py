@@ -14,7 +14,19 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from adversary import oracle
-from adversary.edits import CHANGING, PRESERVING, Edit, edited
+from adversary.edits import (
+    CHANGING,
+    PRESERVING,
+    Edit,
+    edit_branches,
+    edited,
+    inline,
+    move_function,
+    serve_through,
+    swap_items,
+    unwrap,
+    wrap_if,
+)
 from adversary.programs import CAPABILITIES, WORDS, Text, make, write
 from adversary.world import Faults, Step, World
 
@@ -32,12 +44,15 @@ class Mode:
     relocations: tuple[str, ...] = ("verified", "verified", "strict")
 
 
+RARE: tuple[Edit, ...] = (serve_through, wrap_if, unwrap, inline, move_function, edit_branches, swap_items)
+"""Edits that few scripts have room for."""
 MODES = {
     "preserving": Mode(PRESERVING),
     "mixed": Mode(PRESERVING + CHANGING),
     "changing": Mode(CHANGING, least=3),
     "equal": Mode(PRESERVING + CHANGING, words=("a",), capabilities=("p.make", "s.act"), relocations=("verified",)),
     "same": Mode(CHANGING, words=("a",), capabilities=("p.make",), relocations=("verified",)),
+    "rare": Mode(CHANGING + 8 * RARE, revisions=2, words=("a", "b"), capabilities=("p.make", "r.read")),
     "again": Mode(PRESERVING + CHANGING, most=2, revisions=3, words=("a", "b"), capabilities=("p.make", "s.act")),
 }
 

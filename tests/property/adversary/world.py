@@ -177,6 +177,7 @@ class Scheduled(Dispatcher):
 
     def get(self, timeout: float | None = None) -> Answered:
         """Return the next answer; time passes while there is none."""
+        self.ledgered.point("answered")
         if not self.flying:
             self.hands.seconds += timeout or 0.0
             raise queue.Empty
@@ -216,12 +217,13 @@ class Scheduled(Dispatcher):
 
 class Mortal(MemoryStore):
     """A store whose process dies at a named point: the n-th time that entries of a kind are about to be, or have just
-    been, written."""
+    been, written. A dead process writes nothing more, and hears of no answer, whatever its `finally` blocks try."""
 
     def __init__(self, **more: Any) -> None:
         super().__init__(**more)
         self.points: Counter[str] = Counter()
         self.crash: tuple[str, int] | None = None
+        self.dead = False
 
     def append(
         self,
@@ -242,9 +244,11 @@ class Mortal(MemoryStore):
 
     def point(self, name: str) -> None:
         """Die here, if it is time."""
+        if self.dead:
+            raise Killed(name)
         self.points[name] += 1
         if self.crash == (name, self.points[name]):
-            self.crash = None
+            self.crash, self.dead = None, True
             raise Killed(name)
 
 
@@ -415,7 +419,7 @@ class World:
             step.crashed = True
             self.provider.inflight.clear()
         finally:
-            self.store.crash = None
+            self.store.crash, self.store.dead = None, False
         step.sent = self.provider.sent[first:]
         step.events = self.events
         self.steps.append(step)
