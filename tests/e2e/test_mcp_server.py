@@ -243,10 +243,14 @@ def test_a_client_cannot_enlarge_the_grant(tmp_path: Path) -> None:
                     {"capabilities": {"image.generate": {"limits": [{"meter": "calls", "max": 3}]}}},
                     {"capabilities": {"image.generate": {}, "video.compose": {}}},
                     {"capabilities": {"image.generate": {}}, "worst_case": "at_run_time"},
-                    {"capabilities": {"image.generate": {}}, "principal": "others"},
                 ):
                     refused = wrong(await client.call_tool("run", {"source": TWO, "grant": wider}))
                     assert refused["error"] == "rejected", wider
+                for odd in (
+                    {"capabilities": {"image.generate": {}}, "principal": "others"},
+                    {"capabilities": {"image.generate": {"where": {"pattern": "(a+)+$"}}}},
+                ):
+                    assert wrong(await client.call_tool("run", {"source": TWO, "grant": odd}))["error"] == "usage", odd
                 narrow = {"capabilities": {"image.generate": {"limits": [{"meter": "calls", "max": 1}]}}}
                 checked = said(await client.call_tool("check", {"source": TWO, "grant": narrow}))
                 assert [each["rule"] for each in checked["violations"]] == ["R09"]

@@ -190,12 +190,9 @@ class Desk:
         """Return the grant of a new run: the server's, or the narrower one that was asked for. Raises `Rejected`."""
         if asked_for is None:
             return self.ceiling
+        _plain(asked_for)
         known: Mapping[str, object] = self.context.catalog
         found = given.grant(asked_for, known if "capabilities" in asked_for else self.ceiling.capabilities)
-        if found.principal and found.principal != self.ceiling.principal:
-            raise Rejected(
-                f"The grant names the principal {found.principal!r}.", hint="Leave it out: it is the server's to say."
-            )
         return start.under_ceiling(self.context, found)
 
     def _resolve(self, run: str) -> str:
@@ -228,6 +225,20 @@ class Desk:
     def _args(ask: asked.Plan) -> Json:
         chosen: Json = ask.args if "args" in ask.model_fields_set else revise.UNCHANGED
         return chosen
+
+
+def _plain(grant: Mapping[str, Any]) -> None:
+    """Take limits only: whose accounts a run counts in is the server's to say, and a schema of a client's is a program
+    that it would have us run. Raises `UsageError`."""
+    capabilities = grant.get("capabilities", {})
+    specs = capabilities.values() if isinstance(capabilities, Mapping) else ()
+    odd = set(grant) - {"capabilities", "limits", "worst_case", "expires"}
+    odd |= {key for spec in specs if isinstance(spec, Mapping) for key in spec} - {"limits"}
+    if odd:
+        raise UsageError(
+            f"A grant that is asked for here has no {sorted(odd)[0]!r}.",
+            hint="It has capabilities with limits, limits, worst_case and expires.",
+        )
 
 
 def _holds(granted: Grant, ceiling: Grant) -> bool:

@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from addendum.authority.catalog import Capability
-from addendum.canon import Json
 from addendum.errors import ConfigError
 from addendum.providers import service
 from addendum.providers.mcp import Spec, Tool
 from addendum.providers.mcp.definitions import Definition
 from addendum.providers.mcp.results import OUTPUT
+from addendum.providers.mcp.schemas import bounded, checked
 from addendum.records.entries import Effect
 
 _ODD: Final = re.compile(r"[^A-Za-z0-9_-]+")
@@ -67,7 +67,7 @@ def capability(called: str, spec: Spec, pinned: Definition) -> Capability:
         specific,
         effect="side_effect",
         input=bounded(source, spec.max_payload),
-        output=dict(output),
+        output=checked(output),
         about=about(pinned),
     )
     return replace(
@@ -95,45 +95,3 @@ def about(pinned: Definition) -> str:
     text = str(pinned.data.get("description") or pinned.data.get("title") or "")[:4000]
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     return line if len(line) <= 500 else line[:499] + "…"
-
-
-def bounded(schema: Mapping[str, Any], most: int) -> dict[str, Json]:
-    """Return an input schema that bounds every text and list, where it didn't, by what a payload of `most` bytes can
-    hold; and that takes no other properties than it names, where it names some and doesn't say."""
-    found: Any = _bounded(dict(schema), most, True)
-    return {"type": "object", **found}
-
-
-def _bounded(value: Any, most: int, closing: bool) -> Any:
-    """`closing` is whether this schema alone says what an object may have: not so inside of `allOf` and the like."""
-    if isinstance(value, list):
-        return [_bounded(each, most, closing) for each in value]
-    if not isinstance(value, Mapping):
-        return value
-    found = {
-        key: each if key in _VALUES else _below(key, each, most, closing and key in _ALONE)
-        for key, each in value.items()
-    }
-    kinds = found.get("type")
-    kinds = kinds if isinstance(kinds, list) else [kinds]
-    if "string" in kinds and not {"maxLength", "enum", "const"} & set(found):
-        found["maxLength"] = most
-    if "array" in kinds and "maxItems" not in found:
-        found["maxItems"] = most // 2
-    if closing and "object" in kinds and "properties" in found and not _OPEN & set(found):
-        found["additionalProperties"] = False
-    return found
-
-
-def _below(key: str, value: Any, most: int, closing: bool) -> Any:
-    if key in _NAMED and isinstance(value, Mapping):
-        return {name: _bounded(each, most, closing) for name, each in value.items()}
-    return _bounded(value, most, closing)
-
-
-_VALUES: Final = frozenset({"const", "enum", "default", "examples", "required", "type", "title", "description"})
-_ALONE: Final = frozenset({"properties", "items", "prefixItems"})
-_NAMED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-_OPEN: Final = frozenset(
-    {"additionalProperties", "unevaluatedProperties", "patternProperties", "allOf", "anyOf", "oneOf", "if", "$ref"}
-)

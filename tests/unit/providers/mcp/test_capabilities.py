@@ -13,8 +13,9 @@ from addendum.authority.declare import declare
 from addendum.authority.sizes import largest
 from addendum.errors import ConfigError
 from addendum.providers.mcp import Spec, Tool
-from addendum.providers.mcp.capabilities import about, bounded, capabilities, claimed, plain
+from addendum.providers.mcp.capabilities import about, capabilities, claimed, plain
 from addendum.providers.mcp.definitions import definition
+from addendum.providers.mcp.schemas import NODES, bounded, checked
 
 SPEC = Spec(kind="mcp", command=["server"])
 
@@ -161,3 +162,48 @@ def test_every_secret_is_a_handle() -> None:
     """So that one that isn't there is found when the file is read."""
     assert Spec(kind="mcp", command=["a"], secrets={"A": "one"}).handles() == ("one",)
     assert Spec(kind="mcp", url="https://a.example", secret="one", headers={"X": "two"}).handles() == ("one", "two")
+
+
+def doubling(depth: int) -> dict[str, Any]:
+    """A schema of few lines that is 2 to the `depth` large."""
+    parts = {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(depth)}
+    return {"$ref": "#/$defs/d0", "$defs": {**parts, f"d{depth}": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        doubling(60),
+        {"properties": {"a": {"anyOf": [{"$ref": "#"}, {"$ref": "#"}]}}},
+        {"$ref": "#"},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}},
+        {"$ref": "#/nowhere"},
+    ],
+)
+def test_a_schema_that_never_ends_is_not_checked(schema: dict[str, Any]) -> None:
+    """A server writes its schema and its results: nothing of it may take for ever."""
+    assert checked(schema) == {}
+    assert bounded(schema, 100) == {"type": "object"}
+
+
+def test_what_takes_long_to_check_is_left_to_the_server() -> None:
+    """Regular expressions and uniqueness; and an object that names properties by pattern isn't closed."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "pattern": {"type": "string", "pattern": "(a+)+$"},
+            "list": {"type": "array", "uniqueItems": True, "items": {"$ref": "#/$defs/item"}},
+        },
+        "patternProperties": {"^x": {}},
+        "additionalProperties": False,
+        "$defs": {"item": {"type": "integer"}},
+    }
+    found = checked(schema)
+    assert "(a+)+$" not in str(found)
+    assert "uniqueItems" not in str(found)
+    assert set(found["properties"]) == {"pattern", "list"}  # type: ignore[arg-type]
+    fits = jsonschema.Draft202012Validator(found)
+    assert fits.is_valid({"pattern": "a", "list": [1, 1], "xy": 1})
+    assert not fits.is_valid({"list": ["a"]})
+    assert checked(doubling(3))["$ref"] == "#/$defs/d0"
+    assert NODES > 1000
