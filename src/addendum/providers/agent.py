@@ -157,7 +157,10 @@ class Service:
             if found is None:
                 raise UnknownOutcome("an agent with this key was started before, and nobody knows its end") from None
             return found
-        await self._performed(job)
+        code = await self._performed(job)
+        if code and not (folder / LOCK).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            raise CapabilityError("provider_error", f"the agent's process didn't begin (exit code {code})", True)
         try:
             found = self._read(folder, failures=True)
         except StoreError as error:
@@ -204,8 +207,8 @@ class Service:
             processes=spec.processes,
         )
 
-    async def _performed(self, job: Job) -> None:
-        """Have a process of its own do a job, and wait for its end. Cancelled, it is told to end."""
+    async def _performed(self, job: Job) -> int:
+        """Have a process of its own do a job, wait for it, and return its exit code. Cancelled, it is told to end."""
         # Not our environment: the agent could read it of its parent. Started in a session of its own: ^C isn't for it.
         environment = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG") if name in os.environ}
         process = await asyncio.create_subprocess_exec(
@@ -226,6 +229,7 @@ class Service:
         finally:
             if process.returncode is not None:
                 self._running.discard(process)
+        return process.returncode or 0
 
     async def _found(self, folder: Path) -> Reply | None:
         """Return the result of a job that ended; None if there is none, or it doesn't end in a while."""
