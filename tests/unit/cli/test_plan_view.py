@@ -46,7 +46,7 @@ def test_a_plan_says_what_new_work_may_take_of_each_limit(
     assert "image.generate: calls <= 6 per run: 3 used, 2 in the worst case the whole run" in said
     assert "cost_usd <= $0.09 per run: $0.065 used, $0.04 in the worst case: may be above it" in said
     assert "in_flight <= 4: 0 used influence" in said
-    assert "influence L1: results decide what is called line 5: text.generate decides a branch (L1)" in said
+    assert "influence L1: text.generate decides a branch (line 5)" in said
 
 
 def test_a_plan_without_limits_and_without_new_work_says_so() -> None:

@@ -110,7 +110,7 @@ def _summary(data: Mapping[str, Any], worst: str) -> RenderableType:
             ("new work", _new_work(details) if planned else ""),
             ("worst case", worst),
             ("limits", "\n".join(_limit(name, room) for name, room in details["left"].items())),
-            ("influence", "\n".join(_influence(details))),
+            ("influence", "\n".join(_influence(details)) if planned else ""),
             ("why", data["message"] or "" if data["stop"] else ""),
             ("way out", data["hint"] or "" if data["stop"] else ""),
         ]
@@ -137,13 +137,16 @@ def _limit(name: str, room: Mapping[str, Any]) -> str:
 
 
 def _influence(details: Mapping[str, Any]) -> Iterable[str]:
-    if details["influence"] == "L0":
-        return
-    yield f"{details['influence']}: results decide what is called"
-    for flow in details["flows"][:FLOWS]:
-        yield f"line {flow['line']}: {flow['source'] or 'a call'} decides {flow['decides']} ({flow['level']})"
-    if len(details["flows"]) > FLOWS:
-        yield f"and {len(details['flows']) - FLOWS} more"
+    """Say how far results steer the script, and where; the decisions of one result in one line together."""
+    found: dict[tuple[int, str], list[str]] = {}
+    for flow in details["flows"]:
+        found.setdefault((flow["line"], flow["source"] or "a call"), []).append(flow["decides"])
+    if not found and details["influence"] != "L0":
+        yield f"{details['influence']}: a capability runs a tool loop of its own"
+    for (number, source), decides in list(found.items())[:FLOWS]:
+        yield f"{details['influence']}: {source} decides {', '.join(decides)} (line {number})"
+    if len(found) > FLOWS:
+        yield f"and {len(found) - FLOWS} more"
 
 
 def _most(most: int | None) -> str:
