@@ -64,6 +64,7 @@ bench: $(VENV)/.base ## Run the benchmarks (BENCH_ARGS=--full for more of them)
 	@$(MAKE) --no-print-directory $(VENV)-bench/.peer || echo "DBOS can't be installed here: it is left out."
 	$(BIN)/python benchmarks/run.py --peer $(VENV)-bench/bin/python $(BENCH_ARGS)
 	$(BIN)/python benchmarks/sandbox.py
+	$(BIN)/python benchmarks/analysis.py
 	$(BIN)/python benchmarks/authority.py
 
 mutants: $(VENV)/.dev ## Mutate the code and see whether the tests notice
