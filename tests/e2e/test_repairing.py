@@ -103,6 +103,7 @@ def test_an_authored_script_is_printed_kept_and_run_on_its_own_command(cli: Cli)
 
     none = cli("author", "-", "--model", answers(cli, "x = ["), "--max-attempts", "1", "--id", "c", stdin="A film")
     assert none.code == 3
+    assert "next  addendum repair c --model scripted:" in none.out
     shown = cli("show", "c", "--json").json
     assert (shown["status"], shown["request"]) == ("requested", "A film")
     assert [each["command"] for each in shown["next"]] == ["addendum repair c", "addendum revise c SCRIPT"]

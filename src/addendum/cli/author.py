@@ -65,4 +65,4 @@ def author(
         found, asked = opened(settings, model, asked)
         with driven(progress) as stop:
             outcome = write(context, text, found, asked, args=given, name=name, run=identifier, stop=stop)
-        return conclude(output, context, progress, outcome, asked.options, apply=apply, out=out)
+        return conclude(output, context, progress, outcome, asked.options, apply=apply, model=model, out=out)

@@ -16,11 +16,20 @@ from types import FrameType
 from typing import Final
 
 FIRST: Final = "Stopping: nothing new is sent, calls in flight are finished and kept. Press Ctrl-C again to kill."
+ASKING: Final = (
+    "Stopping: the model's answer isn't waited for, and counts as spent in full. Press Ctrl-C again to kill."
+)
+"""Said instead of `FIRST` while a model is asked for a script."""
 
 
 @contextmanager
-def stoppable(say: Callable[[str], None], restore: Callable[[], None] = lambda: None) -> Iterator[threading.Event]:
-    """Yield the event that asks a run to stop; SIGINT and SIGTERM set it. `restore` mends the terminal before."""
+def stoppable(
+    say: Callable[[str], None],
+    restore: Callable[[], None] = lambda: None,
+    asking: Callable[[], bool] = lambda: False,
+) -> Iterator[threading.Event]:
+    """Yield the event that asks a run to stop; SIGINT and SIGTERM set it. `restore` mends the terminal before a kill.
+    `asking` says whether a model is asked for a script just then."""
     event = threading.Event()
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -30,10 +39,11 @@ def stoppable(say: Callable[[str], None], restore: Callable[[], None] = lambda: 
             os.kill(os.getpid(), number)
             return
         event.set()
+        text = ASKING if asking() else FIRST
         try:
-            say(FIRST)
+            say(text)
         except RuntimeError:  # the signal came in the middle of a line to the same stream
-            os.write(sys.stderr.fileno(), f"\n{FIRST}\n".encode())
+            os.write(sys.stderr.fileno(), f"\n{text}\n".encode())
 
     if threading.current_thread() is not threading.main_thread():
         yield event

@@ -48,6 +48,8 @@ class Progress:
         self._flying: dict[str, tuple[str, float]] = {}
         self._replayed = self._rebound = self._done = 0
         self._cost = 0
+        self.asking = False
+        """Whether a model is asked for a script: what is in flight then isn't waited for when the run is stopped."""
 
     def __call__(self, event: Mapping[str, Any]) -> None:
         """Take one event."""
@@ -110,8 +112,14 @@ class Progress:
                 self._line("frozen", capability, f"more {event['meter']} than declared: nothing more is sent", "")
             case "drafting":
                 most = f", at most ${usd(event['price'])}" if event["price"] else ""
+                self.asking = True
+                self._flying["repair.write"] = ("repair.write", time.monotonic())
                 self._line("asking", "repair.write", f"{event['model']}, attempt {event['attempt']}{most}", "")
             case "drafted":
+                self.asking = False
+                self._flying.pop("repair.write", None)
+                self._done += 1
+                self._cost += event["cost"]
                 self._line("drafted", "repair.write", f"{event['verdict']}, ${usd(event['cost'])}", "")
             case "log" | "phase":
                 self._line(name, "", str(event["text"]), "")
@@ -158,7 +166,7 @@ class Progress:
         for at, (capability, since) in found[:SHOWN]:
             text.append(f"{_SPIN[int(now * 8) % len(_SPIN)]} ", style="yellow")
             text.append(f"{capability:<16} {now - since:5.1f} s  ")
-            text.append(f"{line(at)}\n", style="dim")
+            text.append(f"{line(at) if at != capability else ''}\n", style="dim")
         more = f" ({len(found) - SHOWN} more)" if len(found) > SHOWN else ""
         text.append(f"{len(found)} in flight{more}, {self._done} done, ${usd(self._cost)}", style="dim")
         text.no_wrap = True

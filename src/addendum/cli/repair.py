@@ -93,7 +93,7 @@ def _repair(
         if show_brief:
             return _brief(output, context, name, asked.options)
         found = _repaired(context, settings, progress, name, model, asked)
-        return conclude(output, context, progress, found, asked.options, apply=apply)
+        return conclude(output, context, progress, found, asked.options, apply=apply, model=model)
 
 
 def _brief(output: Output, context: Context, run: str, allowed: Options) -> int:
@@ -144,18 +144,24 @@ def conclude(
     allowed: Options,
     *,
     apply: bool,
+    model: str | None = None,
     out: Path | None = None,
 ) -> int:
-    """Print how a loop came out, ask on a terminal whether to go on, and execute the candidate if that is said."""
+    """Print how a loop came out, ask on a terminal whether to go on, and execute the candidate if that is said.
+
+    `model` is the one that the command was given: the command that asks again is given it too."""
     if out is not None and found.candidate is not None:
         _write(out, found.candidate)
+    ask = found.candidate is not None and found.purpose == "repair" and not apply and output.interactive
     if not output.json:
         _shown(output, context, found, allowed)
+        if not apply and not ask:
+            _next(output, found, allowed, model)
     at = found.drawn.plan.at if found.drawn is not None and found.drawn.plan is not None else None
-    ask = found.candidate is not None and found.purpose == "repair" and not apply and output.interactive
     if ask:
         if not typer.confirm("Apply this plan?", err=True):
-            output.say(f"Not applied; nothing was sent. The candidate is kept: addendum repair {found.run} --apply")
+            again = output.exact(f"addendum repair {found.run}{_options(allowed)} --apply")
+            output.say(f"Not applied; nothing was sent. The candidate is kept: {again}")
             return 4
         apply = True
     if not apply or found.candidate is None:
@@ -203,7 +209,6 @@ def _shown(output: Output, context: Context, found: Outcome, allowed: Options) -
         output.show(
             report.facts(found.drawn.admission.report.facts.to_json(), "no bound" if most is None else f"${most}")
         )
-        output.show(f"next  {output.exact(f'addendum resume {found.run}')}  runs it")
         return
     _plan(output, context, found, allowed)
 
@@ -216,7 +221,18 @@ def _plan(output: Output, context: Context, found: Outcome, allowed: Options) ->
     drawn, result = foresee(context, found.run, found.candidate, policy=dict(allowed.policy), allowances=allowances)
     found.drawn = drawn
     present(output, context, result, found.candidate, "")
-    output.show(f"next  {output.exact(f'addendum repair {found.run}{_options(allowed)} --apply')}  executes it")
+
+
+def _next(output: Output, found: Outcome, allowed: Options, model: str | None) -> None:
+    """Say what a person can do now, where the hint of the outcome doesn't say it."""
+    again = f"addendum repair {found.run}{_options(allowed)}"
+    if found.candidate is not None and found.purpose == "author":
+        output.show(f"next  {output.exact(f'addendum resume {found.run}')}  runs it")
+    elif found.candidate is not None:
+        output.show(f"next  {output.exact(f'{again} --apply')}  executes it")
+    elif found.attempts and found.status in ("refused", "failed", "stopped"):
+        named = f" --model {shlex.quote(model)}" if model is not None else ""
+        output.show(f"next  {output.exact(again)}{named}  asks again")
 
 
 def _options(allowed: Options) -> str:

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from addendum.cli.interrupt import FIRST, stoppable
+from addendum.cli.interrupt import ASKING, FIRST, stoppable
 
 
 def test_the_first_signal_sets_the_event_and_says_so() -> None:
@@ -22,6 +22,14 @@ def test_the_first_signal_sets_the_event_and_says_so() -> None:
         assert stop.is_set()
     assert said == [FIRST]
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_model_that_is_asked_isnt_waited_for_and_that_is_said() -> None:
+    """What happens to its answer is another thing than what happens to calls in flight."""
+    said: list[str] = []
+    with stoppable(said.append, asking=lambda: True):
+        os.kill(os.getpid(), signal.SIGINT)
+    assert said == [ASKING]
 
 
 @pytest.mark.slow

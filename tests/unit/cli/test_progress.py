@@ -51,6 +51,21 @@ def test_failures_retries_limits_and_questions_are_lines() -> None:
     assert "\\x1b[2J" in shown[4]
 
 
+def test_a_model_that_is_asked_is_in_flight_until_it_has_answered() -> None:
+    """On a terminal a person sees that something goes on; what it cost is counted."""
+    out = io.StringIO()
+    progress = Progress(Console(file=out, width=100, force_terminal=True, color_system=None))
+    with progress.watching():
+        progress({"event": "drafting", "model": "openai:m", "attempt": 1, "price": 5_000_000})
+        assert progress.asking
+        progress._live.refresh()  # type: ignore[union-attr]
+        assert "repair.write" in out.getvalue().splitlines()[-2]
+        assert "1 in flight, 0 done" in out.getvalue()
+        progress({"event": "drafted", "verdict": "accepted", "cost": 4_000_000})
+        assert not progress.asking
+    assert "0 in flight, 1 done, $0.004" in out.getvalue()
+
+
 def test_nothing_is_printed_without_a_console() -> None:
     """With --json nobody watches."""
     progress = Progress(None)

@@ -31,6 +31,8 @@ def listing(found: Sequence[Mapping[str, Any]]) -> RenderableType:
 def _why(draft: Mapping[str, Any]) -> str:
     if draft["failure"] is not None:
         return line(f"{draft['failure']['code']}: {draft['failure']['message']}", 200)
+    if draft["state"] == "lost":
+        return "the process that asked is gone: the next `addendum repair` counts it as spent in full"
     found = draft["counterexamples"]
     if found:
         more = f" ({len(found) - 1} more)" if len(found) > 1 else ""
@@ -56,7 +58,7 @@ def _facts(draft: Mapping[str, Any]) -> list[tuple[str, str | Text]]:
         ("money", f"${draft['cost_usd']}{held}, {draft['tokens']} tokens"),
         ("reason", line(draft["reason"] or "", 400)),
         ("moves", "\n".join(f"{line(old)} = {line(new)}" for old, new in draft["moves"].items())),
-        ("why", _why(draft) if draft["failure"] is not None or draft["note"] else ""),
+        ("why", _why(draft) if draft["failure"] is not None or draft["note"] or draft["state"] == "lost" else ""),
     ]
 
 
