@@ -162,6 +162,13 @@ def _wrong(model: type[BaseModel], error: ValidationError, name: str, where: str
             )
         case "missing":
             return ConfigError(f"In {name}, {place} is missing.", hint=f"Write it; see {MANUAL}.", place=place)
+        case "string_type":
+            # Most often a price as a number, which has no exact form: TOML has floats.
+            return ConfigError(
+                f"In {name}, {place} is wrong: it has to be text.",
+                hint=f'Write it in quotes, as in {loc[-1]} = "0.04".' if loc[-1].endswith("_usd") else f"See {MANUAL}.",
+                place=place,
+            )
         case _:
             reason = first["msg"].removeprefix("Value error, ").rstrip(".")
             return ConfigError(f"In {name}, {place} is wrong: {reason}.", hint=f"See {MANUAL}.", place=place)

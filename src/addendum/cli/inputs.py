@@ -62,7 +62,6 @@ def args(given: str | None, default: Any, what: str = "args") -> Json:
 
     `what` is what the value is to a person, for other options that are given in the same ways.
     """
-    from addendum import canon
 
     if given is None:
         value: Json = default
@@ -75,7 +74,7 @@ def args(given: str | None, default: Any, what: str = "args") -> Json:
     if text.startswith("@"):
         return parsed(text[1:], read_text(text[1:], f"the {what} as JSON"))
     if text[:1] in ("{", "[", '"') or (not Path(text).exists() and _is_json(text)):
-        return canon.parse(text)
+        return parsed(f"The {what}", text)
     return parsed(text, read_text(text, f"the {what} as JSON"))
 
 

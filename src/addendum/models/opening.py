@@ -98,7 +98,9 @@ def _provider(choice: ModelChoice, provider: str, secret: Secret | None) -> Any:
     if "api_key" in takes:
         if secret is None and not choice.url:
             raise ConfigError(
-                f"The model {choice.model} needs a key.", hint="Name a handle as `secret`, and its source in [secret]."
+                f"The model {choice.model} needs a key.",
+                hint="In a services file, name a handle as `secret`, and where it lies in [secret], as in "
+                'openai = "env:OPENAI_API_KEY". A key that is only in the environment isn\'t used.',
             )
         given["api_key"] = KEYLESS if secret is None else secret.reveal()
     elif secret is not None:

@@ -220,7 +220,7 @@ class Sending:
         except (smtplib.SMTPException, OSError, ValueError) as error:
             if self._dotted:
                 raise UnknownOutcome(f"the mail was sent, and no answer came ({_short(error)})") from None
-            raise _failure(error) from None
+            raise _failure(error, f"{self._spec.host}:{self._spec.port}") from None
 
     def break_off(self) -> bool:
         """End it from another thread, and return whether the final dot was sent; it isn't any more if it wasn't yet."""
@@ -295,7 +295,7 @@ class Sending:
         return left
 
 
-def _failure(error: Exception) -> CapabilityError:
+def _failure(error: Exception, server: str) -> CapabilityError:
     """Return the failure of a mail that wasn't sent."""
     match error:
         case smtplib.SMTPAuthenticationError():
@@ -309,7 +309,7 @@ def _failure(error: Exception) -> CapabilityError:
         case ssl.SSLCertVerificationError():
             return CapabilityError("refused", f"its certificate isn't valid ({error.verify_message}); nothing was sent")
         case _:
-            return CapabilityError("provider_error", f"{_short(error)}; nothing was sent", True)
+            return CapabilityError("provider_error", f"{server}: {_short(error)}; nothing was sent", True)
 
 
 def _short(error: BaseException) -> str:

@@ -62,7 +62,8 @@ class ScriptedModel:
         try:
             found = json.loads(path.read_text("utf-8"))
         except (OSError, ValueError) as error:
-            raise ConfigError(f"{path} can't be read: {error}.", hint="It is a JSON list of answers.") from None
+            why = error.strerror if isinstance(error, OSError) else error
+            raise ConfigError(f"{path} can't be read: {why}.", hint="It is a JSON list of answers.") from None
         if not isinstance(found, list):
             raise ConfigError(f"{path} holds no list.", hint="It is a JSON list of answers.")
         return cls([_read(answer, path) for answer in found], name=f"scripted:{path.name}")

@@ -163,8 +163,10 @@ def test_nobody_listens() -> None:
     """Where nobody listens, nothing was sent."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        found = failure(opened(port=closed.getsockname()[1]))
+        port = closed.getsockname()[1]
+        found = failure(opened(port=port))
     assert (found.code, found.retryable) == ("provider_error", True)
+    assert f"127.0.0.1:{port}: ConnectionRefusedError" in found.message
 
 
 @pytest.mark.parametrize("command", ["MAIL", "RCPT ada@example.com"])
