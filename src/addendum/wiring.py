@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from addendum.credentials import Credentials
     from addendum.ports import Confinement, Model, ModelChoice
     from addendum.providers.mcp.pinning import Seen
+    from addendum.providers.service import Tools
+    from addendum.providers.threads import LoopThread
     from addendum.servicesfile import Author, ServicesFile
     from addendum.telemetry.watch import Sink, Watchers
     from addendum.work.bench import Bench
@@ -173,22 +176,12 @@ def open_credentials(file: ServicesFile) -> Credentials:
 
 def open_services(file: ServicesFile, settings: Settings) -> Router:
     """Open every service of a file behind one provider. Raises `ConfigError`; what was opened until then is closed."""
-    from addendum.providers.redacting import RedactedArtifacts
     from addendum.providers.router import shut_all
-    from addendum.providers.service import Service, Tools
+    from addendum.providers.service import Service
     from addendum.providers.threads import LoopThread
 
     credentials, thread = open_credentials(file), LoopThread()
-    tools = Tools(
-        secret=credentials.later,
-        artifacts=RedactedArtifacts(open_artifacts(settings), credentials.redact_bytes),
-        folder=file.folder,
-        model=lambda choice: open_model(choice, credentials, file.folder),
-        loop=thread.loop,
-        backoff=settings.backoff,
-        kept=_beside(settings),
-        agent=AGENT_CHILD,
-    )
+    tools = _tools(file, settings, credentials, thread)
     opened: list[Service] = []
     try:
         for name, spec in file.capabilities.items():
@@ -200,12 +193,28 @@ def open_services(file: ServicesFile, settings: Settings) -> Router:
         raise
 
 
+def _tools(file: ServicesFile, settings: Settings, credentials: Credentials, thread: LoopThread) -> Tools:
+    """Return what the services of a file work with."""
+    from addendum.providers.redacting import RedactedArtifacts
+    from addendum.providers.service import Tools
+
+    return Tools(
+        secret=credentials.later,
+        artifacts=RedactedArtifacts(open_artifacts(settings), credentials.redact_bytes),
+        folder=file.folder,
+        model=lambda choice: open_model(choice, credentials, file.folder),
+        loop=thread.loop,
+        backoff=settings.backoff,
+        kept=_beside(settings),
+        agent=AGENT_CHILD,
+    )
+
+
 def look_at_tools(settings: Settings, names: Sequence[str]) -> list[Seen]:
     """Ask the MCP servers of a services file (all of them, if none is named) what they offer, beside what is pinned of
     it. Each is started for that, and none of its tools is called. Raises `UsageError`, `ConfigError`, `NotFound`."""
     from addendum import servicesfile
     from addendum.providers.mcp.pinning import look
-    from addendum.providers.service import Tools
     from addendum.providers.threads import LoopThread
 
     if not servicesfile.is_named(settings.provider):
@@ -218,13 +227,7 @@ def look_at_tools(settings: Settings, names: Sequence[str]) -> list[Seen]:
                 f"{settings.provider} has no MCP server {name!r}.", hint=f"It has {', '.join(servers) or 'none'}."
             )
     credentials, thread = open_credentials(file), LoopThread()
-    tools = Tools(
-        secret=credentials.later,
-        artifacts=open_artifacts(settings),
-        folder=file.folder,
-        model=lambda choice: open_model(choice, credentials, file.folder),
-        loop=thread.loop,
-    )
+    tools = _tools(file, settings, credentials, thread)
     try:
         chosen = names or servers
         found = [tools.wait(look(name, servers[name], tools), 2 * servers[name].start_timeout + 10) for name in chosen]
@@ -317,6 +320,14 @@ def shut(provider: Provider) -> None:
         provider.close()
 
 
+def shut_context(context: Context) -> None:
+    """Close what `open_context` opened, each part whatever becomes of the others."""
+    with ExitStack() as closing:
+        closing.callback(context.store.close)
+        closing.callback(shut, context.provider)
+        closing.callback(context.sandbox.close)
+
+
 def told(catalog: Catalog, settings: Settings) -> Catalog:
     """Return a provider's catalog with what the settings' file says in its place. Raises `ConfigError`."""
     from addendum.authority import catalogfile
@@ -339,22 +350,27 @@ def open_context(
     catalog: Catalog | None = None,
     observer: Callable[[Mapping[str, Json]], None] | None = None,
 ) -> Context:
-    """Put the parts together as the settings say."""
-    if provider is None or catalog is None:
-        provider, catalog = open_provider(settings.provider, settings)
-    catalog = told(catalog, settings)
-    context = Context(
-        store=open_store(settings.store),
-        sandbox=open_sandbox(settings.sandbox, settings),
-        provider=provider,
-        catalog=catalog,
-        clock=SystemClock(),
-        grant=everything(catalog),
-        limits=settings.limits(),
-        backoff=settings.backoff,
-        operator=settings.operator,
-        loop=provider.loop() if isinstance(provider, Router) else None,
-    )
+    """Put the parts together as the settings say. Raises `ConfigError`; what was opened until then is closed."""
+    with ExitStack() as opened:
+        if provider is None or catalog is None:
+            provider, catalog = open_provider(settings.provider, settings)
+            opened.callback(shut, provider)
+        catalog = told(catalog, settings)
+        store = open_store(settings.store)
+        opened.callback(store.close)
+        context = Context(
+            store=store,
+            sandbox=open_sandbox(settings.sandbox, settings),
+            provider=provider,
+            catalog=catalog,
+            clock=SystemClock(),
+            grant=everything(catalog),
+            limits=settings.limits(),
+            backoff=settings.backoff,
+            operator=settings.operator,
+            loop=provider.loop() if isinstance(provider, Router) else None,
+        )
+        opened.pop_all()
     if observer is not None:
         context.observer = observer
     return context

@@ -18,6 +18,7 @@ pytest.importorskip("openai")
 from tests.services import CANARY, services_toml
 
 from addendum import App
+from addendum.authority.money import usd
 from addendum.canon import canonical, sha256
 from addendum.cli.main import main
 from addendum.testing.openai_server import Fault, OpenAIServer
@@ -173,6 +174,20 @@ def test_a_failure_of_a_read_only_service_is_tried_again(app: App, server: OpenA
     for fault in (Fault(status=500), Fault(cut=True), Fault(drop=True)):
         server.faults = [fault]
         assert app.run(source).status == "completed"
+
+
+def test_answers_that_were_lost_are_counted(app: App, server: OpenAIServer) -> None:
+    """The provider may have billed each of them: its most counts, and a grant holds for what is asked again, too."""
+    source = ONE.replace("image.generate", "text.generate")
+    server.tokens = (1000, 10)
+    server.faults = [Fault(cut=True)]
+    assert app.run(source).total_cost > 270_000
+    limit = {"meter": "cost_usd", "max": usd(app.catalog["text.generate"].reserve)}
+    grant = {"capabilities": {"text.generate": {}}, "limits": [limit], "worst_case": "at_run_time"}
+    server.faults = [Fault(cut=True)]
+    result = app.run(source, grant=grant)
+    assert result.status == "paused", result
+    assert len(server.worked) == 3
 
 
 @pytest.mark.parametrize("fault", [Fault(status=500), Fault(cut=True), Fault(drop=True)], ids=["500", "cut", "dropped"])

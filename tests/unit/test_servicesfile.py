@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from addendum import wiring
-from addendum.errors import ConfigError, UsageError
+from addendum.config import Settings
+from addendum.errors import ConfigError, StoreUnavailable, UsageError
 from addendum.servicesfile import ServicesFile, is_named
 
 SECRET = "sk-live-0123456789-never-shown"
@@ -53,6 +54,7 @@ def test_an_empty_file_offers_a_person_only(tmp_path: Path) -> None:
     assert list(catalog) == ["human.approve"]
 
 
+SCRIPTED = '[capability."a.b"]\nkind = "text"\nmodel = "scripted:answers.json"\n'
 TEXT = '[capability."a.b"]\nkind = "text"\nmodel = "openai:gpt-5-mini"\n'
 
 
@@ -179,12 +181,46 @@ def test_what_was_opened_is_closed_when_another_service_cannot_be(
     closed: list[str] = []
     monkeypatch.setattr(text.Text, "close", lambda self: _note(closed))
     (tmp_path / "answers.json").write_text("[]", "utf-8")
-    good = '[capability."a.b"]\nkind = "text"\nmodel = "scripted:answers.json"\n'
     bad = '[capability."c.d"]\nkind = "image"\nmodel = "m"\n'
-    (tmp_path / "services.toml").write_text(good + bad, "utf-8")
+    (tmp_path / "services.toml").write_text(SCRIPTED + bad, "utf-8")
     with pytest.raises(ConfigError):
         wiring.open_provider(str(tmp_path / "services.toml"))
     assert closed == ["closed"]
+
+
+@pytest.mark.parametrize("broken", ["catalog", "store", "sandbox"])
+def test_services_are_closed_when_what_they_are_for_cannot_be_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    """Whichever part it is."""
+    from addendum.providers import text
+
+    closed: list[str] = []
+    monkeypatch.setattr(text.Text, "close", lambda self: _note(closed))
+    (tmp_path / "answers.json").write_text("[]", "utf-8")
+    (tmp_path / "services.toml").write_text(SCRIPTED, "utf-8")
+    parts = {"store": str(tmp_path / "store.db"), broken: "none://none.toml"}
+    with pytest.raises(UsageError):
+        wiring.open_context(Settings(provider=str(tmp_path / "services.toml"), **parts))
+    assert closed == ["closed"]
+
+
+def test_each_part_is_closed_whatever_becomes_of_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sandbox that can't be closed leaves no service open and no store."""
+    from addendum.providers import text
+
+    closed: list[str] = []
+    monkeypatch.setattr(text.Text, "close", lambda self: _note(closed))
+    (tmp_path / "answers.json").write_text("[]", "utf-8")
+    (tmp_path / "services.toml").write_text(SCRIPTED, "utf-8")
+    settings = Settings(provider=str(tmp_path / "services.toml"), store=str(tmp_path / "store.db"))
+    context = wiring.open_context(settings)
+    monkeypatch.setattr(type(context.sandbox), "close", lambda self: pytest.fail("it hangs"))
+    with pytest.raises(pytest.fail.Exception, match="it hangs"):
+        wiring.shut_context(context)
+    assert closed == ["closed"]
+    with pytest.raises(StoreUnavailable):
+        context.store.runs()
 
 
 async def _note(closed: list[str]) -> None:

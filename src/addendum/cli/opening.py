@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from addendum.config import Settings
     from addendum.ports import Store
     from addendum.runs.context import Context
-    from addendum.telemetry.watch import Watchers
 
 __all__ = ["context", "exists", "resolve", "settings", "store"]
 
@@ -32,22 +31,17 @@ def context(chosen: Settings, observer: Callable[[Mapping[str, Any]], None] | No
     from addendum import wiring
     from addendum.cli import inputs
 
-    opened = wiring.open_context(chosen, observer=observer)
-    watchers: Watchers | None = None
-    try:
+    with ExitStack() as closing:
+        opened = wiring.open_context(chosen, observer=observer)
+        closing.callback(wiring.shut_context, opened)
         watchers = wiring.open_watchers(chosen, lambda: opened.catalog, opened.provider)
+        closing.callback(watchers.close)
         opened.observer = watchers.behind(opened.observer)
         if chosen.grant:
             opened.grant = inputs.grant(chosen.grant, opened.catalog)
         if chosen.ceiling:
             opened.ceiling = inputs.grant(chosen.ceiling, opened.catalog)
         yield opened
-    finally:
-        if watchers is not None:
-            watchers.close()
-        opened.sandbox.close()
-        wiring.shut(opened.provider)
-        opened.store.close()
 
 
 @contextmanager

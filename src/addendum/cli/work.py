@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
@@ -17,7 +17,6 @@ from addendum.errors import UsageError
 if TYPE_CHECKING:
     from addendum.config import Settings
     from addendum.signing import Key
-    from addendum.telemetry.watch import Watchers
     from addendum.work.bench import Bench
     from addendum.work.codes import Finding
     from addendum.work.gate import Verdict
@@ -488,19 +487,15 @@ def _version() -> str:
 def _opened(settings: Settings, repository: Path) -> Iterator[Bench]:
     from addendum import wiring
 
-    bench = wiring.open_bench(settings, repository, _version())
-    watchers: Watchers | None = None
-    try:
+    with ExitStack() as closing:
+        bench = wiring.open_bench(settings, repository, _version())
+        closing.callback(wiring.shut_context, bench.scripts)
+        closing.callback(bench.repository.close)
         watchers = wiring.open_watchers(settings, lambda: bench.scripts.catalog, bench.scripts.provider)
+        closing.callback(watchers.close)
         bench.observer = watchers.behind(bench.observer)
         bench.scripts.observer = watchers.behind(bench.scripts.observer)
         yield bench
-    finally:
-        if watchers is not None:
-            watchers.close()
-        bench.repository.close()
-        bench.scripts.sandbox.close()
-        bench.store.close()
 
 
 def _listed(settings: Settings) -> list[str]:

@@ -106,7 +106,7 @@ class Asker:
         except UnknownOutcome as lost:
             if self.side_effecting:
                 raise
-            # It is asked again, and the answer that was lost may have been billed: the most of it counts.
+            # It may have been billed. What the broker holds is for the largest prompt; the most of this one counts.
             most = self.model.bound(prompt).cost or 0
             raise CapabilityError("timeout", str(lost), True, cost_usd=usd(most)) from None
 
