@@ -15,7 +15,7 @@ from addendum.authority.catalog import Capability
 from addendum.authority.delegation import Child, Used, children, gone, of_whole, pointed
 from addendum.authority.grant import Grant, Limit
 from addendum.canon import Json
-from addendum.records.history import REMEMBERED, History, Totals
+from addendum.records.history import REMEMBERED, Dispatch, History, Totals
 
 __all__ = ["Accounts", "Hold", "Later", "Over"]
 
@@ -103,6 +103,24 @@ class Accounts:
         if self.principal is not None:
             self.principal.take(asked, now)
         return asked
+
+    def question(self, capability: Capability, size: int, payload: Json, now: float) -> Over | None:
+        """Say which limit is in the way of a question to a person. Nothing is held for it: it is in the journal next. It
+        isn't in flight, no accounts but the run's have it, and one that a window has no room for isn't asked."""
+        self.at = now
+        barred = self.barred(capability.name, now)
+        mine = self.terms(capability)
+        asked = mine.hold(size, payload)
+        for limit in () if barred is not None else mine.limits:
+            if limit.meter == "in_flight" or (limit.principal and limit.per != "call"):
+                continue
+            found = self._check(limit, asked, now)
+            if found is not None:
+                return found if isinstance(found, Over) else Over(limit, *self.level(limit), asked.of(limit.meter))
+        if barred is None:
+            self.book.sent(Dispatch(now, capability.name, asked.cost, size))
+            self.book.target(asked)
+        return barred
 
     def barred(self, capability: str, now: float) -> Over | None:
         """Return what bars every call: a grant that is over or revoked, a channel that was frozen."""

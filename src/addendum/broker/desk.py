@@ -158,6 +158,11 @@ class Desk:
         self.news()
         return self.accounts.reserve(capability, len(call.data), call.payload, self.clock.now())
 
+    def question(self, capability: Capability, call: Call) -> Over | None:
+        """Say which limit is in the way of a question to a person, which is a call of the run like others."""
+        self.news()
+        return self.accounts.question(capability, len(call.data), call.payload, self.clock.now())
+
     def write(
         self, new: Sequence[Entry], blobs: Mapping[Digest, bytes], taken: Sequence[tuple[int, Hold]]
     ) -> list[Stored]:

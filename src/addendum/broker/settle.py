@@ -134,14 +134,7 @@ class Settler:
                 return found
             case Asked(seq):
                 self.flights.gated[seq] = (decision, capability)
-                self.notice(
-                    {
-                        "event": "asked",
-                        "identity": decision.call.identity,
-                        "capability": capability.name,
-                        "payload": decision.call.payload,
-                    }
-                )
+                self._asked(decision.call)
             case Execute():
                 self.flights.queue.append((found, capability, 1))
         return None
@@ -224,20 +217,25 @@ class Settler:
     def _ask(self, asks: list[tuple[Execute, Capability]]) -> None:
         """Ask people: the question is durable, and nobody waits for the answer here."""
         for decision, capability in asks:
+            over = self.desk.question(capability, decision.call)
+            if over is not None:
+                self._block(decision.call, over)
+                continue
             blobs: dict[Digest, bytes] = {}
             attempt = self.draft.attempt(decision, capability, self.journal.history.attempted + 1, blobs)
             (stored,) = self.commits.write([Entry("attempt", attempt.body())], blobs)
             self.flights.asked[stored.seq] = decision.call
             self.rule.asked(entries.attempt(stored.seq, stored.body))
             self.commits.tally.dispatched += 1
-            self.notice(
-                {
-                    "event": "asked",
-                    "identity": decision.call.identity,
-                    "capability": capability.name,
-                    "payload": decision.call.payload,
-                }
-            )
+            self._asked(decision.call)
+
+    def _asked(self, call: Call) -> None:
+        told = {"identity": call.identity, "capability": call.capability, "payload": call.payload}
+        self.notice({"event": "asked", **told})
+
+    def _block(self, call: Call, over: Over) -> None:
+        self.flights.blocked.append((call, over))
+        self.notice({"event": "limit", "identity": call.identity, "limit": str(over.limit)})
 
     def admit(self) -> None:
         """Send what is queued, as far as the grant's limits let it: one transaction, then the requests."""
@@ -265,8 +263,7 @@ class Settler:
                 case Hold():
                     ready.append(Ready(decision, capability, hold, tries))
                 case Over():
-                    self.flights.blocked.append((decision.call, hold))
-                    self.notice({"event": "limit", "identity": decision.call.identity, "limit": str(hold.limit)})
+                    self._block(decision.call, hold)
                 case Later(at=at):
                     self.flights.queue.append((decision, capability, tries))
                     if at is not None:

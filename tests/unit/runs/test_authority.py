@@ -410,3 +410,22 @@ def test_a_script_that_logs_on_and_on_is_stopped_by_its_sandbox(context: Context
 """
     found = go(context, talking, limits=[{"meter": "log_bytes", "max": 100}])
     assert (found.status, found.error) == ("failed", "sandbox_limit")
+
+
+def test_a_question_to_a_person_counts_like_any_call(context: Context, files: Files) -> None:
+    """Two may be asked; the third isn't, and the run pauses once the others are answered."""
+    asking = """async def orchestrate(ctx, args):
+    return await ctx.parallel([ctx.run("human.ask", {"n": n}) for n in range(3)])
+"""
+    context.catalog = Catalog([Capability(name="human.ask", effect="read", waits=True, max_result=100)])
+    limits = [{"meter": "calls", "max": 2}]
+    grant = from_json({"capabilities": {"human.ask": {}}, "limits": limits, "worst_case": "at_run_time"})
+    assert start(context, asking, {}, grant=grant, run="r").status == "paused"
+    _, (level,) = meters.of_run(context.store, "r", context.catalog, context.clock)
+    assert (level.used, level.left) == (2, 0)
+    operate.approve(context, "r", approved=True)
+    assert resume(context, "r").status == "paused"
+    operate.set_grant(context, "r", from_json({"capabilities": {"human.ask": {}}}))
+    assert resume(context, "r").status == "waiting"
+    operate.approve(context, "r", approved=True)
+    assert resume(context, "r").status == "completed"

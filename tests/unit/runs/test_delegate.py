@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from addendum import App
 from addendum.authority.catalog import Capability, Catalog
 from addendum.authority.grant import from_json
 from addendum.broker.journal import Journal
@@ -252,3 +254,48 @@ def test_a_child_goes_on_only_with_what_its_parent_still_has(context: Context) -
         resume(context, "c")
     with pytest.raises(Rejected):
         revise(context, "c", deleting(2))
+
+
+def test_an_agent_behind_a_capability_works_under_what_its_run_gives_it(tmp_path: Path) -> None:
+    """Its handler starts runs with the caller's as their parent while that one is driven: three agents at once with two
+    calls each, and a fourth that gets nothing any more; what they sent is within the first grant."""
+    made: list[int] = []
+    refused: list[str] = []
+    with App(store=tmp_path / "store.db", sandbox="monty") as app:
+
+        @app.capability("page.make", effect="paid", price_usd="0.01")
+        def make(n: int) -> int:
+            made.append(n)
+            return n
+
+        @app.capability("agent.run", effect="side_effect")
+        def agent(request: Request) -> str:
+            share = {"capabilities": {"page.make": {"limits": [{"meter": "calls", "max": 2}]}}}
+            try:
+                return app.run(PAGES, grant=share, parent=request.run).status
+            except Rejected as error:
+                refused.append(str(error.facts["reason"]))
+                return "refused"
+
+        grant = {
+            "capabilities": {"page.make": {"limits": [{"meter": "calls", "max": 7}]}, "agent.run": {}},
+            "worst_case": "at_run_time",
+        }
+        result = app.run(AGENTS, grant=grant, run="p")
+        assert result.status == "completed"
+        assert sorted(result.result) == ["completed", "completed", "completed", "refused"]  # type: ignore[type-var, arg-type]
+        assert refused == ["authority.delegation_exceeds_parent"]
+        assert len(made) == 7
+
+
+PAGES = """async def orchestrate(ctx, args):
+    for n in range(2):
+        await ctx.run("page.make", {"n": n})
+"""
+AGENTS = """async def orchestrate(ctx, args):
+    await ctx.run("page.make", {"n": 9})
+    async def one(n):
+        return await ctx.run("agent.run", {})
+    first = await ctx.parallel([one(n) for n in range(3)])
+    return first + [await ctx.run("agent.run", {}, take=2)]
+"""
