@@ -425,6 +425,25 @@ def test_a_script_that_fails_leaves_what_it_did_not_come_to_reachable() -> None:
     assert step.result.counterexamples == ["ambiguous"]
 
 
+def test_one_more_call_of_a_place_takes_no_record_of_another() -> None:
+    """A helper is renamed and its loop longer: the calls that are new in a fan-out don't have what a later use made."""
+    helper = """
+async def each(ctx):
+    for i in range(2):
+        await ctx.run("p.make", {"p": "x"})
+    return 1
+"""
+    body = "v = await ctx.parallel([each(ctx), each(ctx)])\nw = await each(ctx)\nreturn [v, w]"
+    new = body.replace("each", "all_of")
+    step = revised(script(body, helper), script(new, helper.replace("each", "all_of").replace("range(2)", "range(3)")))
+    assert step.plan is not None
+    assert step.plan.plan is not None
+    moves = [move for move in step.plan.plan.moves if move.new.startswith("orchestrate/parallel#0")]
+    assert len(moves) == 4
+    assert all(move.old.startswith("orchestrate/parallel#0") for move in moves)
+    assert seen(step)[:3] == ("not_admitted", None, 0)
+
+
 def test_behind_the_frontier_equal_calls_change_no_places_either() -> None:
     """Arms change places behind new work and an equal call is new: it isn't served what an arm was paid for."""
     helper = """

@@ -28,9 +28,8 @@ from addendum.kernel.calls import Call
 from addendum.kernel.equals import EqualKey, Equals, Index
 from addendum.kernel.expression import declared, expected, reaches
 from addendum.kernel.likeness import along, likeness, numbers, order, unlike
-from addendum.kernel.sources import Fate, Sources, capacity, entered_often
+from addendum.kernel.sources import Fate, Sources, beyond, capacity
 from addendum.records.history import Record
-from addendum.script.program import Program
 
 Relocation: TypeAlias = Literal["strict", "declared", "verified"]
 
@@ -69,6 +68,8 @@ class Claims:
     _vacant: set[int] = field(default_factory=set)
     """What was found vacated: it stays so."""
     _expected: dict[tuple[int, bool], Identity | None] = field(default_factory=dict)
+    _takers: dict[EqualKey, tuple[int, dict[str, set[str]]]] = field(default_factory=dict)
+    """How many of some equal records were claimed when this was made; where the calls stand, where the records did."""
     _sites: dict[str, list[str]] | None = None
     """Every identity of `made` by its last frame, once somebody asked."""
 
@@ -159,6 +160,7 @@ class Claims:
         rest = [record for record in vacated if self.place(record) == place]
         if not rest and not here:
             rest = self._nearest([record for record in vacated if self._elsewhere(record, call)], call)
+            rest = self._own_place(rest, call)
             results = [record for record in rest if record.ok]
             places = {self.place(record) for record in results}
             if len(places) > 1 and not call.is_read:
@@ -221,6 +223,25 @@ class Claims:
         most = max(likeness.values())
         return [record for record in records if likeness[record.seq] == most]
 
+    def _own_place(self, records: list[Record], call: Call) -> list[Record]:
+        """Return, of records that stood elsewhere, those that may belong to a call at a place whose other calls have
+        records already: what they have says which place this one was, and one more call there is new work."""
+        if not records:
+            return records
+        equals = self.equals(call.call)
+        taken = sum(1 for record in equals if record.seq in self.claimed)
+        known = self._takers.get(call.call)
+        if known is None or known[0] != taken:
+            known = self._takers[call.call] = (taken, {})
+            for record in equals:
+                if record.seq in self.claimed:
+                    stood = self.parts(self.stood(record)[0] or record.origin).place
+                    known[1].setdefault(self.claimed[record.seq].place, set()).add(stood)
+        mine = known[1].get(call.place)
+        if not mine:
+            return records
+        return [record for record in records if self.parts(record.identity or record.origin).place in mine]
+
     def _like(self, record: Record, call: Call) -> int:
         if record.identity is None:
             return 0
@@ -281,18 +302,15 @@ class Claims:
             self.claimed[record.seq],
         )
         place = origin.place if taken.place == call.place else along(program, origin, taken.parts, call.parts)
-        if place is None or not self._written_alike(program, ids.parse(place), call.parts):
+        site = None if place is None else program.positions[ids.parse(place).site.position]
+        now = self.sources.at(call.parts.site.position)
+        if place is None or site is None or now is None or site.fingerprint != now.fingerprint:
             return False
         room = capacity(ids.parse(place), program)
         if room is None:
             return True
         asked = sum(1 for at, key in self.made.items() if key == call.call and ids.place(at) == call.place)
         return asked <= room
-
-    def _written_alike(self, program: Program, there: Identity, here: Identity) -> bool:
-        """Whether a program's site is written like one of the candidate."""
-        before, now = program.positions.get(there.site.position), self.sources.at(here.site.position)
-        return before is not None and now is not None and before.fingerprint == now.fingerprint
 
     def diverges(self, call: Call) -> Record | None:
         """Rule 5: the record at the call's own, intact identity that isn't equal and that nobody claimed."""
@@ -325,7 +343,9 @@ class Claims:
         if asked is not None:
             gone = asked != record.call
         else:
-            gone = self.fate(record) is not Fate.SAME or self._beyond(self.parts(record.identity))
+            gone = self.fate(record) is not Fate.SAME or beyond(
+                self.parts(record.identity), self.sources.candidate, self.widths
+            )
         if gone:
             self._vacant.add(record.seq)
         return gone
@@ -390,34 +410,6 @@ class Claims:
         if found is None:
             found = self._parsed[identity] = ids.parse(identity)
         return found
-
-    def _beyond(self, identity: Identity) -> bool:
-        """Whether an identity lies beyond the candidate's bounds or a fan-out's actual width."""
-        prefix = ""
-        shared = entered_often(identity, self.sources.candidate)
-        for number, frame in enumerate(identity.path):
-            position = self.sources.at(frame.position)
-            bound = position.bound if position is not None else None
-            if frame.kind == "loop":
-                if bound is not None and isinstance(frame.branch, int) and frame.branch >= bound:
-                    return True
-            elif frame.kind == "branch":
-                head = f"{prefix}{frame.position}" + (f":{frame.entry}" if frame.entry else "")
-                width = self.widths.get(head)
-                if isinstance(width, tuple):
-                    if frame.branch not in width:
-                        return True
-                elif isinstance(frame.branch, int):
-                    known = width if width is not None else bound
-                    if known is not None and frame.branch >= known:
-                        return True
-            elif bound is not None and frame.entry >= bound and number not in shared:
-                return True
-            prefix = f"{prefix}{frame}{ids.JOIN}"
-        last = self.sources.at(identity.site.position)
-        if last is None or last.bound is None or len(identity.path) in shared:
-            return False
-        return identity.site.entry >= last.bound
 
     def place(self, record: Record) -> str:
         """Return a record's place, in the names of the candidate."""

@@ -256,3 +256,32 @@ def within(identity: Identity, program: Program) -> bool:
         elif frame.entry >= bound and number not in shared:
             return False
     return True
+
+
+def beyond(identity: Identity, program: Program, widths: Mapping[str, int | tuple[str, ...]]) -> bool:
+    """Whether an identity lies beyond a program's bounds, or beyond the actual width of a fan-out (by its frame)."""
+    prefix = ""
+    shared = entered_often(identity, program)
+    for number, frame in enumerate(identity.path):
+        position = program.positions.get(frame.position)
+        bound = position.bound if position is not None else None
+        if frame.kind == "loop":
+            if bound is not None and isinstance(frame.branch, int) and frame.branch >= bound:
+                return True
+        elif frame.kind == "branch":
+            head = f"{prefix}{frame.position}" + (f":{frame.entry}" if frame.entry else "")
+            width = widths.get(head)
+            if isinstance(width, tuple):
+                if frame.branch not in width:
+                    return True
+            elif isinstance(frame.branch, int):
+                known = width if width is not None else bound
+                if known is not None and frame.branch >= known:
+                    return True
+        elif bound is not None and frame.entry >= bound and number not in shared:
+            return True
+        prefix = f"{prefix}{frame}{ids.JOIN}"
+    last = program.positions.get(identity.site.position)
+    if last is None or last.bound is None or len(identity.path) in shared:
+        return False
+    return identity.site.entry >= last.bound
