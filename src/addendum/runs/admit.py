@@ -71,7 +71,7 @@ def admit(source: str, catalog: Catalog, grant: Grant, *, revision: bool = False
 
     The worst case of a `revision` is that of new work, which only its plan knows: see `within`."""
     granted = frozenset(name for name in grant.capabilities if name in catalog)
-    report, program = examine(source, granted=granted)
+    report, program = examine(source, granted=granted, inputs={name: catalog[name].input for name in granted})
     if program is None:
         return Admission(report, (), None)
     against = (*objections(grant, catalog), *steered(report.facts, catalog, grant))

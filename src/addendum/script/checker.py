@@ -10,6 +10,8 @@ is too involved to be bounded is R03.
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
+from typing import Any
 
 from addendum.script.bounds import Bounds
 from addendum.script.bounds import analyse as bound
@@ -26,25 +28,42 @@ MAX_VIOLATIONS = 200
 """How many violations a report lists."""
 
 
-def check(text: str, *, granted: frozenset[str] | None = None, limits: Limits = DEFAULT_LIMITS) -> Report:
+Inputs = Mapping[str, Mapping[str, Any]]
+"""JSON Schemas of payloads, by capability."""
+
+
+def check(
+    text: str,
+    *,
+    granted: frozenset[str] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    inputs: Inputs | None = None,
+) -> Report:
     """Check a source text. Pure, and raises nothing; the violations are in source order.
 
-    `granted` are the capabilities of a grant for R08, None to skip it. For R09 see `rules.r09_worst_case.compare`.
+    `granted` are the capabilities of a grant for R08, None to skip it; `inputs` the schemas that R12 holds literal
+    payloads against. For R09 see `rules.r09_worst_case.compare`.
     """
-    return _examine(text, granted, limits)[0]
+    return _examine(text, granted, limits, inputs)[0]
 
 
 def examine(
-    text: str, *, granted: frozenset[str] | None = None, limits: Limits = DEFAULT_LIMITS
+    text: str,
+    *,
+    granted: frozenset[str] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    inputs: Inputs | None = None,
 ) -> tuple[Report, Program | None]:
     """Check a source text as `check` does, and return its program too if it may run: analysed once for both."""
-    report, scope, bounds = _examine(text, granted, limits)
+    report, scope, bounds = _examine(text, granted, limits, inputs)
     if not report.ok or scope is None or bounds is None:
         return report, None
     return report, build(text, scope, bounds)
 
 
-def _examine(text: str, granted: frozenset[str] | None, limits: Limits) -> tuple[Report, Scope | None, Bounds | None]:
+def _examine(
+    text: str, granted: frozenset[str] | None, limits: Limits, inputs: Inputs | None
+) -> tuple[Report, Scope | None, Bounds | None]:
     source = read(text, limits)
     if isinstance(source, Violation):
         return Report((source,), Facts(), revision_of(text)), None, None
@@ -56,14 +75,19 @@ def _examine(text: str, granted: frozenset[str] | None, limits: Limits) -> tuple
         subject = Subject(source, scope, Bounds(), limits)
         return Report(tuple(RULES["R00"].check(subject))[:1], Facts(), source.revision), None, None
     bounds = bound(scope, limits.max_steps, limits.max_bound)
-    return report(source, scope, bounds, granted, limits), scope, bounds
+    return report(source, scope, bounds, granted, limits, inputs), scope, bounds
 
 
 def report(
-    source: Source, scope: Scope, bounds: Bounds, granted: frozenset[str] | None, limits: Limits = DEFAULT_LIMITS
+    source: Source,
+    scope: Scope,
+    bounds: Bounds,
+    granted: frozenset[str] | None,
+    limits: Limits = DEFAULT_LIMITS,
+    inputs: Inputs | None = None,
 ) -> Report:
     """Apply the rules to what was already analysed."""
-    subject = Subject(source, scope, bounds, limits, granted)
+    subject = Subject(source, scope, bounds, limits, granted, inputs)
     found: list[Violation] = []
     for module in RULES.values():
         found += module.check(subject)

@@ -3,7 +3,9 @@
 ## What it does
 Looks at the second argument of `ctx.run` and at what `orchestrate` returns, and refuses what can't be JSON
 wherever that shows in the source: sets, bytes, lambdas, keys that aren't text, NaN and infinities, integers
-beyond 2^53.
+beyond 2^53. Where the schemas of the capabilities are known, what is written out of a payload is held against its
+own: a key that is missing or that it doesn't have, a type, a value that isn't one of a list. That is a warning; the
+whole payload is held against the schema when the call is made.
 
 ## Why is this bad?
 A payload is compared with the recorded one by the digest of its JSON. What JSON can't say can't be recorded,
@@ -20,6 +22,7 @@ import ast
 from collections.abc import Iterator
 
 from addendum.script.report import Violation
+from addendum.script.rules import inputs
 from addendum.script.rules.subject import Subject
 from addendum.script.scope import Function
 
@@ -63,6 +66,7 @@ def check(subject: Subject) -> Iterator[Violation]:
         function = subject.scope.enclosing(node)
         if function is not None and function is subject.scope.orchestrate and node.value is not None:
             yield from _value(subject, node.value, "result")
+    yield from inputs.check(subject)
 
 
 def _payload(subject: Subject, node: ast.expr) -> Iterator[Violation]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -20,13 +20,15 @@ Node = TypeVar("Node", bound=ast.AST)
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A script under check. `granted` are the capabilities of the grant, None when there is none to compare with."""
+    """A script under check. `granted` are the capabilities of the grant, None when there is none to compare with;
+    `inputs` the JSON Schemas of payloads by capability, as far as they are known."""
 
     source: Source
     scope: Scope
     bounds: Bounds
     limits: Limits
     granted: frozenset[str] | None = None
+    inputs: Mapping[str, Mapping[str, Any]] | None = None
 
     def nodes(self, kind: type[Node]) -> Iterator[Node]:
         """The script's nodes of one type, in source order."""
