@@ -4,13 +4,14 @@ decompression, no redirect. It blocks, and is meant for a thread; another thread
 from __future__ import annotations
 
 import http.client
+import io
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from addendum.errors import CapabilityError, UnknownOutcome
 from addendum.providers.urls import Target
@@ -61,6 +62,7 @@ class Exchange:
         no whole answer came."""
         connection = http.client.HTTPConnection(self._sent.target.origin.host, self._sent.target.origin.port)
         connection.auto_open = 0
+        connection.response_class = _Answer
         connection.sock = self._connect()
         try:
             return self._ask(connection)
@@ -152,6 +154,53 @@ class Exchange:
             raise http.client.IncompleteRead(b"", answer.length)  # the library returns what came, as if it were all
         headers = {name.lower(): value for name, value in answer.headers.items()}
         return Came(answer.status, headers, bytes(body[: self._most]), cut)
+
+
+class _Answer(http.client.HTTPResponse):
+    """An answer whose head came whole. The library takes one that ends in the middle for all of it, and what was said
+    before the answer (a status 1xx) for the answer; either way it would have no body, and look like a success or a
+    failure that nobody told."""
+
+    def begin(self) -> None:
+        """Read status and headers. Raises `HTTPException`."""
+        plain: Any = self.fp
+        lines: Any = _Lines(plain)
+        self.fp = lines
+        try:
+            super().begin()
+        finally:
+            if self.fp is lines:
+                self.fp = plain
+        if lines.last not in (b"\r\n", b"\n"):
+            raise http.client.IncompleteRead(b"")
+        coding = self.headers.get("transfer-encoding", "chunked").strip().lower()
+        if (
+            self.status < 200
+            or coding not in ("chunked", "identity")
+            or len(set(self.headers.get_all("content-length", ()))) > 1
+        ):
+            raise http.client.UnknownProtocol(str(self.status))
+
+
+class _Lines:
+    """A file that keeps the last line that was read. It is read by lines only, as a head is."""
+
+    def __init__(self, file: io.BufferedReader) -> None:
+        self._file = file
+        self.last = b""
+
+    def readline(self, most: int = -1) -> bytes:
+        """Read a line."""
+        self.last = self._file.readline(most)
+        return self.last
+
+    def flush(self) -> None:
+        """Flush the file, as the library does before it closes it."""
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
 
 
 def _short(error: BaseException) -> str:

@@ -228,6 +228,74 @@ def test_no_whole_answer(web: WebServer) -> None:
             ask(opened(web, effect="paid"), {"url": web.url + path})
 
 
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+WHOLE = [
+    HEAD + b'Content-Length: 11\r\n\r\n{"id":"abc"}'[:-1],
+    HEAD + b'Transfer-Encoding: chunked\r\n\r\n6\r\n{"id":\r\n6\r\n"abc"}\r\n0\r\n\r\n',
+]
+
+
+@pytest.mark.parametrize("whole", WHOLE, ids=["length", "chunks"])
+def test_an_answer_that_is_cut_at_any_byte(whole: bytes) -> None:
+    """Also in its head, where the library takes it for an answer without a body: nobody knows what became of it."""
+    with Cut() as server:
+        service = http.open("x", http.Spec(kind="http", hosts={server.url: {}}, methods=["POST"]), tools())
+        for end in range(whole.index(b"0\r\n\r\n") if b"chunked" in whole else len(whole)):
+            server.answer = whole[:end]
+            with pytest.raises(UnknownOutcome):
+                ask(service, {"method": "POST", "url": server.url})
+        server.answer = whole
+        assert ask(service, {"method": "POST", "url": server.url})["status"] == 200
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n" + HEAD + b"Content-Length: 2\r\n\r\n{}",
+        HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+        HEAD + b"Content-Length: 2\r\nContent-Length: 1\r\n\r\n{}",
+    ],
+    ids=["interim", "coding", "lengths"],
+)
+def test_an_answer_that_is_read_in_two_ways(answer: bytes) -> None:
+    """What was said before the answer is none, and a body that can't be told isn't guessed."""
+    with Cut() as server:
+        server.answer = answer
+        service = http.open("x", http.Spec(kind="http", hosts={server.url: {}}, methods=["POST"]), tools())
+        with pytest.raises(UnknownOutcome):
+            ask(service, {"method": "POST", "url": server.url})
+
+
+class Cut:
+    """Answers every request with the bytes of `answer`, and closes."""
+
+    def __init__(self) -> None:
+        self.answer = b""
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+
+    def __enter__(self) -> Cut:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+        self._thread.join()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listening.accept()
+            except OSError:
+                return
+            with connection:
+                while b"\r\n\r\n" not in connection.recv(65536):
+                    pass
+                connection.sendall(self.answer)
+
+
 def test_resent_with_the_same_key(web: WebServer) -> None:
     """Where the hosts honour a key, a request whose answer was lost is sent again with it."""
     answers = iter([Give(drop=True), Give(status=201)])
