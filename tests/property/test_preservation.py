@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from adversary.edits import CHANGING, PRESERVING, edited
@@ -40,11 +41,15 @@ def granted(chance: random.Random) -> Grant:
     def some(meters: Iterable[str], **more: Any) -> list[dict[str, Any]]:
         return [{"meter": m, "max": amount(m), **more} for m in meters if chance.random() < 0.15]
 
+    def each() -> list[dict[str, Any]]:
+        most = chance.choice([{"meter": "bytes_out", "max": 12 * chance.randint(1, 5)}, {"meter": "calls", "max": 2}])
+        return [{**most, "by": "/p"}] if chance.random() < 0.15 else []
+
     names = [name for name in CATALOG if chance.random() < 0.97]
     plain = [meter for meter in METERS if not meter.startswith("distinct")]
     return from_json(
         {
-            "capabilities": {name: {"limits": some(METERS)} for name in names},
+            "capabilities": {name: {"limits": [*some(METERS), *each()]} for name in names},
             "limits": [*some(plain), *some(plain, scope="principal")],
             "principal": "team",
             "worst_case": "refuse" if chance.random() < 0.1 else "at_run_time",
@@ -55,6 +60,10 @@ def granted(chance: random.Random) -> Grant:
 def measured(limit: Limit, sent: Iterable[Sent], failed: set[int]) -> int:
     """Return what the provider saw of a meter; a failure that was certain cost nothing."""
     mine = [each for each in sent if limit.capability in (None, each.capability)]
+    if limit.by:
+        places = {str(parse(each.payload)) for each in mine}
+        plain, values = replace(limit, by=""), [[e for e in mine if str(parse(e.payload)) == place] for place in places]
+        return max((measured(plain, value, failed) for value in values), default=0)
     match limit.meter:
         case "calls":
             return len(mine)

@@ -105,8 +105,8 @@ class Accounts:
         return asked
 
     def question(self, capability: Capability, size: int, payload: Json, now: float) -> Over | None:
-        """Say which limit is in the way of a question to a person. Nothing is held for it: it is in the journal next. It
-        isn't in flight, no accounts but the run's have it, and one that a window has no room for isn't asked."""
+        """Say which limit is in the way of a question to a person. Nothing is held for it: it is in the journal next.
+        It isn't in flight, no accounts but the run's have it, and one that a window has no room for isn't asked."""
         self.at = now
         barred = self.barred(capability.name, now)
         mine = self.terms(capability)

@@ -100,6 +100,11 @@ class Limit:
         return f"{scope}: {self.meter} <= {self.amount(self.most)}{'' if self.meter == 'in_flight' else per}{each}"
 
     @property
+    def name(self) -> str:
+        """Name what it is a limit of, without the amount."""
+        return f"{self.capability}: {self.meter}" if self.capability is not None else self.meter
+
+    @property
     def key(self) -> tuple[object, ...]:
         """What it is a limit of: two with the same key say the same of another amount."""
         return (self.meter, self.per, self.capability, self.principal, self.by)

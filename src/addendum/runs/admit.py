@@ -59,11 +59,20 @@ class Admission:
             return errors[0].fix
         if self.objections:
             return self.objections[0].hint
-        return (
-            'Raise the limit, lower the script\'s bounds, or set worst_case = "at_run_time" in the grant.'
-            if self.excesses
-            else ""
-        )
+        if not self.excesses:
+            return ""
+        return f'{self._raise}, lower the script\'s bounds, or set worst_case = "at_run_time" in the grant.'
+
+    @property
+    def _raise(self) -> str:
+        """Say what the least grant that would do has instead."""
+        if self.smallest is None:
+            return "Give it a bound"
+        if len(self.excesses) > 1:
+            needs = "; ".join(f"{each.limit.name} {each.limit.amount(each.worst or 0)}" for each in self.excesses)
+            return f"Raise the limits ({needs})"
+        (only,) = self.excesses
+        return f"Raise the limit to {only.limit.amount(only.worst or 0)}"
 
 
 def admit(source: str, catalog: Catalog, grant: Grant, *, revision: bool = False) -> Admission:

@@ -10,9 +10,9 @@ import pytest
 
 from addendum import App
 from addendum.authority.catalog import Capability, Catalog
-from addendum.authority.grant import from_json
+from addendum.authority.grant import Grant, Limit, from_json
 from addendum.broker.journal import Journal
-from addendum.errors import NotFound, Rejected, UsageError
+from addendum.errors import ConfigError, NotFound, Rejected, UsageError
 from addendum.ports import Reply, Request, Sandbox
 from addendum.runs import meters, operate
 from addendum.runs.context import Context
@@ -299,3 +299,26 @@ AGENTS = """async def orchestrate(ctx, args):
     first = await ctx.parallel([one(n) for n in range(3)])
     return first + [await ctx.run("agent.run", {}, take=2)]
 """
+
+
+@pytest.mark.parametrize("amount", [float("nan"), float("inf"), -1, "many", True])
+def test_a_share_that_is_no_amount_is_an_error_of_the_grant(context: Context, amount: Any) -> None:
+    """Not a number, without end, negative, a word: nothing is given."""
+    go(context, "p", 1)
+    with pytest.raises(ConfigError):
+        go(context, "c", 1, most=amount, parent="p")
+    odd = Grant({"file.delete": ()}, (Limit("calls", amount),), "at_run_time")
+    with pytest.raises(ConfigError):
+        start(context, deleting(1), {}, grant=odd, run="c", parent="p")
+    assert levels(context) == (1, 0, 0, 4)
+
+
+def test_limits_of_a_principal_are_counted_in_its_common_accounts(context: Context) -> None:
+    """They need no share: a child counts for the same principal, and cannot count for another one."""
+    team = {"principal": "team", "limits": [{"meter": "calls", "max": 3, "scope": "principal"}]}
+    start(context, deleting(1), {}, grant=from_json({**some(0), **team}), run="p")
+    plain = {"capabilities": {"file.delete": {}}, "worst_case": "at_run_time"}
+    found = start(context, deleting(3), {}, grant=from_json(plain), run="c", parent="p")
+    assert (found.status, found.dispatched) == ("paused", 2)
+    with pytest.raises(Rejected, match="team"):
+        start(context, deleting(1), {}, grant=from_json({**plain, "principal": "other"}), run="d", parent="p")
