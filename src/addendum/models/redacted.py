@@ -25,20 +25,22 @@ class RedactedModel:
         return self._rest.bound(prompt)
 
     async def write(self, prompt: Prompt) -> Written:
-        """Ask it once. Raises what the model raises, without secrets."""
+        """Ask it once. Raises what the model raises, without secrets, and without a way back to what had them."""
         try:
             found = await self._rest.write(prompt)
         except CapabilityError as error:
-            raise CapabilityError(
+            failure: Exception = CapabilityError(
                 error.code,
                 self._redact(error.message),
                 error.retryable,
                 cost_usd=error.cost_usd,
                 retry_after=error.retry_after,
-            ) from None
+            )
         except UnknownOutcome as error:
-            raise UnknownOutcome(self._redact(str(error))) from None
-        return Written(self._redact_value(found.value), found.usage, self._redact(found.model))
+            failure = UnknownOutcome(self._redact(str(error)))
+        else:
+            return Written(self._redact_value(found.value), found.usage, self._redact(found.model))
+        raise failure
 
     async def close(self) -> None:
         """Let go of connections."""
