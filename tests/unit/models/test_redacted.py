@@ -31,7 +31,8 @@ def test_an_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    "failed", [CapabilityError("refused", f"no {CANARY}", True, cost_usd="0.5", retry_after=3.0), UnknownOutcome(CANARY)]
+    "failed",
+    [CapabilityError("refused", f"no {CANARY}", True, cost_usd="0.5", retry_after=3.0), UnknownOutcome(CANARY)],
 )
 def test_a_failure(failed: CapabilityError | UnknownOutcome) -> None:
     """It means what it meant, and nothing leads to the one that had the secret in it."""
