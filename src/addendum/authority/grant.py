@@ -92,7 +92,7 @@ class Limit:
         """Name the limit as in a grant: `image.generate: calls <= 6 per run`."""
         if self.meter in ENDS:
             return ENDS[self.meter].format(self.capability, moment(self.most))
-        per = f" per {self.per:g} s" if isinstance(self.per, float) else f" per {self.per}"
+        per = f" per {self.per:.15g} s" if isinstance(self.per, float) else f" per {self.per}"
         scope = self.capability or ("all runs of the principal" if self.principal else "the whole run")
         if self.principal and self.capability is not None:
             scope += " in all runs of the principal"

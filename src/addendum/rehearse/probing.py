@@ -16,7 +16,7 @@ from addendum.authority.book import at
 from addendum.authority.catalog import Capability
 from addendum.authority.saturation import Saturation, domain_size
 from addendum.canon import Digest, Json, digest
-from addendum.errors import CapabilityError, NotFound, UnknownOutcome, UsageError
+from addendum.errors import NotFound, UsageError
 from addendum.ports import LEDGER, Clock, Provider, Request, RunHeader, Store
 from addendum.records.stored import Entry
 from addendum.rehearse.probe import Caller, Probe, Unsupported, Verdict
@@ -125,9 +125,10 @@ class Delegate:
             attempt=self.made,
         )
         try:
-            reply = await self.provider.dispatch(request)
-        except (CapabilityError, UnknownOutcome):
-            return None  # refused, or nobody knows: no result that can be seen
+            async with asyncio.timeout(capability.timeout):
+                reply = await self.provider.dispatch(request)
+        except Exception:  # noqa: BLE001 - refused, failed, or nobody knows: no result that can be seen
+            return None
         self.cost += capability.price if reply.usage.cost is None else reply.usage.cost
         return reply.value  # type: ignore[return-value]
 
