@@ -289,6 +289,8 @@ def open_author(settings: Settings, named: str | None = None) -> tuple[Model, Au
         max_input=LARGEST_PROMPT,
     )
     credentials = open_credentials(file) if file is not None else Credentials({}, Path.cwd(), os.environ)
+    if choice.secret:
+        credentials.get(choice.secret)  # it is asked at once: a key that isn't there is said before a run is made
     from addendum.models.redacted import RedactedModel
 
     model = open_model(choice, credentials, file.folder if file is not None and named is None else Path.cwd())
@@ -462,15 +464,16 @@ class Parts:
             return self._opened
 
     def close(self) -> None:
-        """Close what was opened by name."""
+        """Close what was opened by name, each part whatever becomes of the others."""
         with self._lock:
             opened, self._opened, self._closed = self._opened, None, True
-        if opened is not None:
-            opened[2].close()
-            for part, name in ((opened[1], self._names[1]), (opened[0], self._names[0])):
-                if isinstance(name, str):
-                    part.close()
-        self._close()
+        with ExitStack() as closing:
+            closing.callback(self._close)
+            if opened is not None:
+                for part, name in zip(opened, self._names, strict=False):
+                    if isinstance(name, str):
+                        closing.callback(part.close)
+                closing.callback(opened[2].close)
 
 
 def recall(context: Context, run: str) -> None:

@@ -78,6 +78,8 @@ TEXT = '[capability."a.b"]\nkind = "text"\nmodel = "openai:gpt-5-mini"\n'
         (TEXT + 'max_tokens = "5"\n', 'capability."a.b".max_tokens is wrong', "services.md"),
         (TEXT + "max_tokens = 0\n", 'capability."a.b".max_tokens is wrong', "services.md"),
         (TEXT + 'effect = "harmless"\n', 'capability."a.b".effect is wrong', "services.md"),
+        (TEXT + "price_usd = 0.05\n", 'capability."a.b".price_usd is wrong: it has to be text', 'price_usd = "0.04"'),
+        (TEXT + "system = 5\n", 'capability."a.b".system is wrong: it has to be text', "services.md"),
         (TEXT + 'price_usd = "cheap"\n', 'capability."a.b".price_usd is wrong', "services.md"),
         (TEXT + 'secret = "openai"\n', "names a secret that isn't there: 'openai'", "[secret]"),
         (

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from addendum.config import Settings
 from addendum.errors import ConfigError
-from addendum.wiring import open_provider, open_sandbox, open_store
+from addendum.wiring import open_author, open_provider, open_sandbox, open_store
 
 CAPABILITIES = """
 from addendum import App
@@ -37,6 +38,22 @@ def test_any_other_provider_is_an_error_that_names_it(name: str) -> None:
     """No name is taken for another, and what is no App isn't taken for one."""
     with pytest.raises(ConfigError, match=name.partition(":")[0]):
         open_provider(name)
+
+
+def test_an_author_without_its_key_is_an_error_before_anything_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that is made for a request, and attempts that can't be asked for, are no help to anybody."""
+    file = tmp_path / "services.toml"
+    file.write_text(
+        '[secret]\nlocal = "env:NO_SUCH_KEY"\n[author]\nmodel = "openai:gpt-5-mini"\nsecret = "local"\n', "utf-8"
+    )
+    monkeypatch.delenv("NO_SUCH_KEY", raising=False)
+    with pytest.raises(ConfigError, match="NO_SUCH_KEY"):
+        open_author(Settings(provider=str(file)))
+    monkeypatch.setenv("NO_SUCH_KEY", "sk-0123456789")
+    model, _ = open_author(Settings(provider=str(file)))
+    assert model.name == "openai:gpt-5-mini"
 
 
 def test_unknown_backends_are_errors() -> None:
