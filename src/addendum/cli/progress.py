@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 SHOWN = 6
 """How many calls in flight are shown on a terminal."""
+SAID = 600
+"""Characters of what is said of a call: a provider's own text has up to 500, and its end is often what helps."""
 STYLES = {
     "ok": "green",
     "failed": "red",
@@ -146,7 +148,7 @@ class Progress:
         text = Text(f"{word:<10} ", style=STYLES[word])
         if capability:
             text.append(f"{capability:<16} ", style="default")
-        text.append(line(what, 200), style="default")
+        text.append(line(what, SAID), style="default")
         if at:
             text.append(f"  {line(at)}", style="dim")
         self._print(text, cut=word == "ok")

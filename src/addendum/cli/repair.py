@@ -101,7 +101,11 @@ def _brief(output: Output, context: Context, run: str, allowed: Options) -> int:
     from addendum.repair.text import readable
 
     found = brief(context, run, allowed)
-    output.value(found.to_json()) if output.json else output.raw(readable(found))
+    if output.json:
+        output.value(found.to_json())
+        return 0
+    output.raw(readable(found))
+    output.say("The model gets the rules and the capabilities before it: `addendum guide` prints those.")
     return 0
 
 

@@ -353,16 +353,24 @@ def main() -> None:
     parser.add_argument("--key", default="sk-local")
     parser.add_argument("--answers", type=Path)
     given = parser.parse_args()
-    play: Any = json.loads(given.answers.read_text("utf-8")) if given.answers else {}
-    if isinstance(play, list):
-        play = {"answers": play}
-    with OpenAIServer(
-        play.get("answer", "ok"),
-        answers=play.get("answers", ()),
-        faults=[Fault(**fault) for fault in play.get("faults", ())],
-        key=given.key,
-        port=given.port,
-    ) as server:
+    try:
+        play: Any = json.loads(given.answers.read_text("utf-8")) if given.answers else {}
+        if isinstance(play, list):
+            play = {"answers": play}
+        faults = [Fault(**fault) for fault in play.get("faults", ())]
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        parser.error(f"{given.answers} can't be used: {error}")
+    try:
+        opened = OpenAIServer(
+            play.get("answer", "ok"),
+            answers=play.get("answers", ()),
+            faults=faults,
+            key=given.key,
+            port=given.port,
+        )
+    except OSError as error:
+        parser.error(f"port {given.port} can't be had: {error.strerror}; name another one with --port")
+    with opened as server:
         sys.stdout.write(f"Serving {server.url}\n")
         sys.stdout.flush()
         try:
