@@ -470,10 +470,12 @@ class Parts:
         with ExitStack() as closing:
             closing.callback(self._close)
             if opened is not None:
-                for part, name in zip(opened, self._names, strict=False):
-                    if isinstance(name, str):
-                        closing.callback(part.close)
-                closing.callback(opened[2].close)
+                (store, sandbox, watchers), (store_name, sandbox_name) = opened, self._names
+                if isinstance(store_name, str):
+                    closing.callback(store.close)
+                if isinstance(sandbox_name, str):
+                    closing.callback(sandbox.close)
+                closing.callback(watchers.close)
 
 
 def recall(context: Context, run: str) -> None:

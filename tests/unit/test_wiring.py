@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from addendum.config import Settings
-from addendum.errors import ConfigError
-from addendum.wiring import open_author, open_provider, open_sandbox, open_store
+from addendum.errors import ConfigError, StoreUnavailable
+from addendum.telemetry.watch import Watchers
+from addendum.wiring import Parts, open_author, open_provider, open_sandbox, open_store
 
 CAPABILITIES = """
 from addendum import App
@@ -62,3 +63,16 @@ def test_unknown_backends_are_errors() -> None:
         open_sandbox("chroot")
     with pytest.raises(ConfigError):
         open_store("mysql://somewhere")
+
+
+def test_parts_are_closed_whatever_becomes_of_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sandbox that can't be closed leaves no store open, and no service."""
+    ended: list[str] = []
+    parts = Parts(str(tmp_path / "store.db"), "monty", lambda own: Watchers(()), lambda: ended.append("services"))
+    store, sandbox, _ = parts.opened()
+    monkeypatch.setattr(type(sandbox), "close", lambda self: pytest.fail("it hangs"))
+    with pytest.raises(pytest.fail.Exception, match="it hangs"):
+        parts.close()
+    assert ended == ["services"]
+    with pytest.raises(StoreUnavailable):
+        store.runs()

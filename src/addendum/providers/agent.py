@@ -162,7 +162,7 @@ class Service:
             shutil.rmtree(folder, ignore_errors=True)
             raise CapabilityError("provider_error", f"the agent's process didn't begin (exit code {code})", True)
         try:
-            found = self._read(folder, failures=True)
+            found = await asyncio.to_thread(self._read, folder, failures=True)
         except StoreError as error:
             # The result is kept in the folder: a lookup finds it once there is room for its patch.
             raise UnknownOutcome(f"the agent has ended, and its patch can't be kept: {error}") from None
@@ -175,9 +175,11 @@ class Service:
         return await self._found(self._folder(key))
 
     async def close(self) -> None:
-        """End what still runs."""
-        for process in tuple(self._running):
+        """End what still runs: all of it at once, since there is little time."""
+        running = tuple(self._running)
+        for process in running:
             _told_to_end(process)
+        for process in running:
             await process.wait()
 
     def _folder(self, key: str) -> Path:
@@ -234,9 +236,11 @@ class Service:
     async def _found(self, folder: Path) -> Reply | None:
         """Return the result of a job that ended; None if there is none, or it doesn't end in a while."""
         until = time.monotonic() + WAITED
-        while (found := self._read(folder)) is None and _at_work(folder) and time.monotonic() < until:  # noqa: ASYNC110
+        while (found := await asyncio.to_thread(self._read, folder)) is None and _at_work(folder):
+            if time.monotonic() >= until:
+                break
             await asyncio.sleep(0.2)
-        return found or self._read(folder)
+        return found or await asyncio.to_thread(self._read, folder)
 
     def _read(self, folder: Path, *, failures: bool = False) -> Reply | None:
         """Return a job's result, None if it has none (yet). With `failures`, raises `CapabilityError` for one."""

@@ -12,6 +12,7 @@ shown to the model; what stands in it is data, whatever it says.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
@@ -113,7 +114,7 @@ class Review:
         """Read the images, and ask the model once."""
         given = asking.payload(request)
         named = given["images"] if "images" in given else [given["image"]]
-        pictures = [self._picture(each) for each in named]
+        pictures = [await asyncio.to_thread(self._picture, each) for each in named]
         messages = [
             Message("system", INSTRUCTIONS),
             Message("user", asking.quoted(request, "criteria", given["criteria"])),

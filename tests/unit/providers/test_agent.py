@@ -254,6 +254,24 @@ def test_cancelled(tmp_path: Path, first: str) -> None:
     assert lookup(service) is None
 
 
+def test_all_jobs_are_told_to_end_before_one_is_waited_for(tmp_path: Path, first: str) -> None:
+    """Whoever closes a service doesn't wait long, and each job needs a moment to end its command."""
+    told: list[object] = []
+
+    class Process:
+        def terminate(self) -> None:
+            told.append(self)
+
+        async def wait(self) -> int:
+            assert len(told) == 2
+            return 0
+
+    service = opened(tmp_path, "/bin/true")
+    service._running |= {Process(), Process()}  # type: ignore[arg-type]
+    asyncio.run(service.close())
+    assert len(told) == 2
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux ends a process with its parent")
 def test_a_job_that_is_killed(tmp_path: Path, first: str) -> None:
     """A command dies with the process that keeps its time; what it did isn't known."""
