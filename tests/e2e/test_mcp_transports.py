@@ -35,7 +35,7 @@ app = App()
 def image(prompt: str) -> dict:
     with open("calls.log", "a") as log:
         log.write(prompt + "\\n")
-    with open("gate") as gate:
+    with open(prompt) as gate:
         gate.read()
     return {"url": prompt}
 """
@@ -58,11 +58,12 @@ class Folder:
         self.path = cli.folder
         cli.write("capabilities.py", CAPABILITIES)
         cli.write("grant.toml", '[capabilities."image.generate"]\n')
-        os.mkfifo(self.path / "gate")
+        for prompt in ("first", "second"):
+            os.mkfifo(self.path / prompt)
 
-    def reach(self) -> IO[str]:
+    def reach(self, prompt: str = "first") -> IO[str]:
         """Wait until a call is under way; it ends when this is closed."""
-        return (self.path / "gate").open("w")
+        return (self.path / prompt).open("w")
 
     @property
     def calls(self) -> list[str]:
@@ -93,7 +94,7 @@ class Folder:
 
     def resume(self) -> Any:
         """Go on with the run from the command line, and let its one call through."""
-        letting = threading.Thread(target=lambda: self.reach().close())
+        letting = threading.Thread(target=lambda: self.reach("second").close())
         letting.start()
         done = self.cli("resume", "long", "--provider", "capabilities:app", "--json").json
         letting.join()
@@ -271,7 +272,7 @@ def test_a_client_that_disconnects_over_http_loses_nothing(mode: str, folder: Fo
             async with client(url, token, mode) as back:
                 assert said(await back.call_tool("show", {"run": "long"}))["status"] == "running"
                 gates.pop().close()
-                (await asyncio.to_thread(folder.reach)).close()
+                (await asyncio.to_thread(folder.reach, "second")).close()
                 while (shown := said(await back.call_tool("show", {"run": "long"})))["status"] == "running":
                     pass  # each turn is a request
                 return shown  # type: ignore[no-any-return]
