@@ -86,11 +86,11 @@ def _constant(node: ast.expr, value: Any, schema: Mapping[str, Any], path: str) 
         yield node, f"it is none of {shown}", f"{path}/enum"
     if "const" in schema and not _same(value, schema["const"]):
         yield node, f"it isn't `{schema['const']}`", f"{path}/const"
-    number = isinstance(value, int | float) and not isinstance(value, bool)
+    number: int | float | None = value if isinstance(value, int | float) and not isinstance(value, bool) else None
     size = len(value) if isinstance(value, str) else None
     for keyword, actual, least, word in (
-        ("minimum", value if number else None, True, "less than"),
-        ("maximum", value if number else None, False, "more than"),
+        ("minimum", number, True, "less than"),
+        ("maximum", number, False, "more than"),
         ("minLength", size, True, "shorter than"),
         ("maxLength", size, False, "longer than"),
     ):
