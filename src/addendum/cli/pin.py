@@ -44,7 +44,8 @@ def pin(
         output.value([{**item, "written": written[item["server"]]} for item in data])
     else:
         for item in data:
-            _show(output, item)
+            if item["same"] or yes or not output.interactive:  # else it was shown when it was asked about
+                _show(output, item)
             output.show(_verdict(item, written[item["server"]]))
     return 0 if all(each.same or written[each.name] for each in seen) else 3
 
