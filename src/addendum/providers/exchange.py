@@ -72,7 +72,7 @@ class Exchange:
             connection.close()
 
     def break_off(self) -> None:
-        """End it from another thread: what waits for the network is woken."""
+        """End it from another thread: what waits for the network is woken, and what wasn't `asked` yet never is."""
         with self._lock:
             self._broken = True
             if self._socket is not None:
@@ -109,26 +109,31 @@ class Exchange:
 
     def _secured(self, plain: socket.socket) -> socket.socket:
         origin = self._sent.target.origin
+        held = plain
         try:
-            found = self._tls.wrap_socket(plain, server_hostname=origin.host)
+            held = found = self._tls.wrap_socket(plain, server_hostname=origin.host, do_handshake_on_connect=False)
+            with self._lock:
+                self._socket = found  # the plain one has been taken over: shutting that would wake nobody
+            found.do_handshake()
         except ssl.SSLCertVerificationError as error:
-            plain.close()
+            held.close()
             raise CapabilityError(
                 "refused", f"the certificate of {origin} isn't valid, nothing was sent ({error.verify_message})"
             ) from None
         except OSError as error:
-            plain.close()
+            held.close()
             raise CapabilityError(
                 "provider_error", f"{origin} can't be reached by TLS, nothing was sent ({_short(error)})", True
             ) from None
-        with self._lock:
-            self._socket = found
         return found
 
     def _ask(self, connection: http.client.HTTPConnection) -> Came:
         sent = self._sent
         connection.sock.settimeout(self._left())
-        self.asked = True
+        with self._lock:
+            if self._broken:
+                raise CapabilityError("timeout", "it was given up, nothing was sent", True)
+            self.asked = True
         connection.putrequest(
             sent.method, sent.target.path + sent.target.query, skip_host=True, skip_accept_encoding=True
         )
