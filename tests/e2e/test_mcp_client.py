@@ -19,6 +19,9 @@ kind = "mcp"
 command = [{json.dumps(sys.executable)}, {json.dumps(str(SERVERS))}, "good"]
 secrets = {{ TOKEN = "key" }}
 
+[capability."srv".tool.hang]
+timeout = 0.5
+
 [capability."srv".tool.add]
 accept_hints = true
 """
@@ -30,6 +33,13 @@ async def orchestrate(ctx, args):
 DIE = """
 async def orchestrate(ctx, args):
     return await ctx.run("srv.die", {})
+"""
+HANG = """
+async def orchestrate(ctx, args):
+    try:
+        return await ctx.run("srv.hang", {})
+    except CapabilityError:
+        return "caught"
 """
 LEAK = """
 async def orchestrate(ctx, args):
@@ -93,6 +103,13 @@ def test_a_server_that_dies_in_a_call_leaves_it_unresolved(pinned: Cli) -> None:
     assert (done["status"], done["stop"], done["dispatched"]) == ("stopped", "unresolved", 1)
     again = pinned("resume", "r", *PROVIDER, "--json", **CANARY).json
     assert (again["stop"], again["dispatched"]) == ("unresolved", 0)
+
+
+def test_a_tool_that_does_not_answer_in_time_leaves_its_call_unresolved(pinned: Cli) -> None:
+    """It was sent: no script can catch that, and nothing sends it again."""
+    pinned.write("hang.py", HANG)
+    done = pinned("run", "hang.py", *PROVIDER, "--id", "r", "--json", **CANARY).json
+    assert (done["status"], done["stop"], done["dispatched"]) == ("stopped", "unresolved", 1)
 
 
 def test_a_tool_that_changed_is_not_called(pinned: Cli) -> None:

@@ -43,6 +43,12 @@ def good(about: str = "Add two numbers.") -> MCPServer:
         os._exit(3)
 
     @server.tool()
+    async def hang() -> str:
+        """Never answer."""
+        await asyncio.Event().wait()
+        return "never"
+
+    @server.tool()
     def huge(size: int) -> str:
         """Give a large result."""
         return "x" * size
