@@ -250,7 +250,9 @@ class Service:
             return None
         if "error" in found:
             if failures:
-                raise CapabilityError(str(found["error"]["code"]), str(found["error"]["message"]))
+                error = found["error"]
+                cost = self.spec.price_usd if error.get("begun") else None
+                raise CapabilityError(str(error["code"]), str(error["message"]), cost_usd=cost or "0")
             return None
         if "diff" in found["cut"]:
             found["patch"] = self.artifacts.put((folder / PATCH).read_bytes(), "text/x-diff")

@@ -132,7 +132,7 @@ def _scratch() -> Iterator[Path]:
 def _done(
     job: Job, folder: Path, root: Path, confinement: Callable[[], Confinement], stop: Callable[[], bool]
 ) -> dict[str, Any]:
-    tree = Worktree(root / "work", folder / STORE)
+    tree = Worktree(root / "work", folder / STORE, stop)
     confined = confinement() if job.confine else None
     if confined is not None:
         confined.profile()  # found missing before anything is made
@@ -143,11 +143,14 @@ def _done(
         return _failed("timeout", STOPPED)
     ended = _alone(job, tree, home, stop) if confined is None else _confined(job, tree, confined, stop)
     if ended.stopped:
-        return _failed("timeout", STOPPED)
+        return _failed("timeout", STOPPED, begun=True)
     if ended.timed_out:
-        return _failed("timeout", f"it ran for more than {job.seconds:g} s and was ended")
+        return _failed("timeout", f"it ran for more than {job.seconds:g} s and was ended", begun=True)
     credentials = _credentials(job)
-    changes = tree.changes(commit, LARGEST_PATCH)
+    try:
+        changes = tree.changes(commit, LARGEST_PATCH)
+    except CapabilityError as error:
+        return _failed(error.code, f"it has ended, and what it changed can't be told: {error.message}", begun=True)
     patch = credentials.redact_bytes(changes.patch)
     if changes.cut:
         patch = patch[: max(0, len(patch) - MARGIN)]
@@ -242,8 +245,9 @@ def _told(stream: bytes, cut: bool, most: int, credentials: Credentials) -> str:
     return text[-most:]
 
 
-def _failed(code: str, message: str) -> dict[str, Any]:
-    return {"error": {"code": code, "message": message}}
+def _failed(code: str, message: str, *, begun: bool = False) -> dict[str, Any]:
+    """Return an error. `begun`: the command ran, so it counts at its price."""
+    return {"error": {"code": code, "message": message, "begun": begun}}
 
 
 def _put(path: Path, data: bytes) -> None:

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import os
 import re
+import selectors
 import shutil
+import stat
 import subprocess
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,6 +25,7 @@ from addendum.errors import CapabilityError
 PATHS: Final = "/usr/local/bin:/usr/bin:/bin"
 SECONDS: Final = 600.0
 """For one command of git."""
+TICK: Final = 0.2
 COMMIT: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _STATUS: Final = {b"A": "added", b"M": "modified", b"D": "deleted", b"T": "modified"}
 # Nothing of the repository's attributes, no hook and no helper is a program that runs.
@@ -56,10 +60,11 @@ def program() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Worktree:
-    """`folder` has the files; `store` is the git directory outside of it."""
+    """`folder` has the files; `store` is the git directory outside of it. `stop` is asked while git runs."""
 
     folder: Path
     store: Path
+    stop: Callable[[], bool] = lambda: False
 
     def make(self, repository: Path, base: str) -> str:
         """Put the files of a repository's commit there and return the commit's id. Raises `CapabilityError`."""
@@ -92,6 +97,7 @@ class Worktree:
     def changes(self, commit: str, most: int) -> Changes:
         """Return what differs, with a patch of at most `most` bytes. Ignored files don't count, nor do repositories
         within. Nothing in the folder is run. Raises `CapabilityError`."""
+        self._only_files()
         self._own("read-tree", commit)
         named = self._own("ls-files", "-z", "--modified", "--deleted")
         new = self._own("ls-files", "-z", "--others", "--exclude-standard")
@@ -108,6 +114,20 @@ class Worktree:
         patch = self._own(*common, "--patch", "--binary", "--no-color", commit, most=most + 1)
         return Changes(files, patch[:most], len(patch) > most)
 
+    def _only_files(self) -> None:
+        """Remove pipes, sockets and devices: no commit can hold them, and git waits for who writes into a pipe that is
+        called `.gitignore`. Raises `CapabilityError`, also for a folder that was put in another one's place."""
+        try:
+            if not stat.S_ISDIR(os.lstat(self.folder).st_mode):
+                raise NotADirectoryError
+            for _, _, files, descriptor in os.fwalk(self.folder):
+                for name in files:
+                    mode = os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode
+                    if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+                        os.unlink(name, dir_fd=descriptor)
+        except (OSError, RecursionError) as error:
+            raise CapabilityError("provider_error", f"its folder can't be read ({type(error).__name__})") from None
+
     def _take(self, store: Path, source: Path, commit: str, upload: str) -> None:
         self._git(
             *(f"--git-dir={store}", "fetch", "--quiet", "--depth=1", "--no-tags", "--no-write-fetch-head"),
@@ -121,7 +141,7 @@ class Worktree:
         path = program()
         if path is None:
             raise CapabilityError("provider_error", "git isn't installed; nothing was done")
-        ran = _run((path, *_OPTIONS, *arguments), given, most)
+        ran = _run((path, *_OPTIONS, *arguments), given, most, self.stop)
         if check and ran.code and len(ran.said) < most:
             name = next(each for each in arguments if not each.startswith("-"))
             raise CapabilityError("provider_error", f"git {name} failed: {ran.complained}")
@@ -135,8 +155,9 @@ class _Ran:
     complained: str
 
 
-def _run(argv: Sequence[str], given: bytes, most: int) -> _Ran:
-    """Run git to its end, or until it has said as much as is wanted."""
+def _run(argv: Sequence[str], given: bytes, most: int, stop: Callable[[], bool]) -> _Ran:
+    """Run git to its end, or until it has said as much as is wanted. Raises `CapabilityError` for one that is ended
+    before: it took too long, or nobody waits any more."""
     environment = {
         "PATH": PATHS,
         "HOME": "/nonexistent",
@@ -154,13 +175,27 @@ def _run(argv: Sequence[str], given: bytes, most: int) -> _Ran:
         with subprocess.Popen(
             argv, env=environment, cwd="/", stdin=asked, stdout=subprocess.PIPE, stderr=complained
         ) as process:
-            assert process.stdout is not None
-            said = process.stdout.read(most)
-            if len(said) >= most:
-                process.kill()
-            try:
-                process.wait(SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
+            said = _said(process, most, stop)
         complained.seek(0)
         return _Ran(process.returncode, said, complained.read(2000).decode("utf-8", "replace").strip()[:300])
+
+
+def _said(process: subprocess.Popen[bytes], most: int, stop: Callable[[], bool]) -> bytes:
+    """Return what git says, up to so many bytes, and see it end."""
+    assert process.stdout is not None
+    said, until = bytearray(), time.monotonic() + SECONDS
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while len(said) < most:
+            if stop() or time.monotonic() > until:
+                process.kill()
+                raise CapabilityError("timeout", "git was ended: it took too long, or nobody waits for it any more")
+            if selector.select(TICK):
+                piece = os.read(process.stdout.fileno(), 1 << 20)
+                if not piece:
+                    break
+                said += piece
+    if len(said) >= most:
+        process.kill()
+    process.wait()
+    return bytes(said[:most])

@@ -323,6 +323,44 @@ echo x > nested/f; echo y > new; ln -s /etc/passwd link2; mkfifo pipe
     assert "root:" not in found["diff"]
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        "mkdir d; mkfifo d/.gitignore; echo x > d/new",
+        "mkfifo .gitattributes; mkdir d; echo x > d/new",
+        "mkdir -p d nested/.git; mkfifo nested/.git/HEAD; echo x > d/new",
+        "mkdir d; rm .gitignore; mkfifo .gitignore; git checkout -q . 2>/dev/null; mkfifo d/pipe; echo x > d/new",
+    ],
+)
+def test_nobody_waits_for_a_pipe(tmp_path: Path, first: str, script: str) -> None:
+    """What git would read is no pipe that nobody writes into: the job ends, and tells what changed."""
+    assert {"path": "d/new", "status": "added"} in ask(opened(tmp_path, SH, "-c", script))["changed"]
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        ("cd /; rm -rf $OLDPWD", "provider_error"),
+        ("cd /; rm -rf $OLDPWD; ln -s /etc $OLDPWD", "provider_error"),
+        ("sleep 60", "timeout"),
+    ],
+)
+def test_a_command_that_ran_is_paid_for(tmp_path: Path, first: str, script: str, code: str) -> None:
+    """Also one that left nothing that can be told, or that was ended; and no other folder is taken for its own."""
+    service = opened(tmp_path, SH, "-c", script, price_usd="0.50", timeout=1.5)
+    with pytest.raises(CapabilityError) as caught:
+        ask(service)
+    assert (caught.value.code, caught.value.cost_usd) == (code, "0.50")
+
+
+def test_nothing_was_paid_for_what_did_not_begin(tmp_path: Path, first: str) -> None:
+    """A command that isn't there, or a commit."""
+    for spec in ({}, {"base": "no-such-branch"}):
+        with pytest.raises(CapabilityError, match="nothing was done") as caught:
+            ask(opened(tmp_path, "no-such-program", price_usd="0.50", **spec), key=str(spec))
+        assert caught.value.cost_usd == "0"
+
+
 def test_nothing_lies_about(tmp_path: Path, first: str) -> None:
     """However a command leaves its folder, nothing of it but the result stays."""
     script = "pwd; mkdir -p deep/er; echo x > deep/er/f; chmod 000 deep/er/f deep; exit 0"
