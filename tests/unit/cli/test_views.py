@@ -7,7 +7,8 @@ import io
 from rich.console import Console
 
 from addendum.cli.views import report, result
-from addendum.runs.advice import advise, named
+from addendum.runs.advice import Advice, advise, named
+from addendum.runs.result import StepResult
 
 VIOLATION = {"rule": "R03", "line": 1, "column": 1, "message": "m", "fix": "f", "severity": "error", "expression": ""}
 
@@ -44,6 +45,18 @@ def test_a_result_is_shown_whole_if_it_is_short() -> None:
     long = result.shown([str(n) * 80 for n in range(100)], "r").splitlines()
     assert len(long) == result.LINES + 1
     assert long[-1].strip() == "… 62 more lines: addendum show r --result"
+
+
+def test_a_way_out_is_left_out_only_where_the_next_steps_have_it() -> None:
+    """A stop of this step can ask for another command than the run as it stands in the store."""
+    data = StepResult(run="r", status="stopped", stop="denied", message="m").to_json()
+
+    def shown(hint: str, *commands: str) -> str:
+        return text(result.result({**data, "hint": hint}, tuple(Advice(each, "why") for each in commands)))
+
+    assert "addendum catalog accept r" in shown("`addendum catalog accept RUN` goes on.", "addendum certificate r")
+    assert "way out" not in shown("`addendum reconcile RUN` it.", "addendum reconcile r --abandon")
+    assert "way out" in shown("Write it otherwise.", "addendum plan r s.py")
 
 
 def test_advice_names_the_run() -> None:

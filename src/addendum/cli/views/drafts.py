@@ -11,6 +11,7 @@ from rich.text import Text
 
 from addendum.cli.printable import line, printable
 from addendum.cli.views.words import count, pairs, state, table
+from addendum.runs.advice import named
 
 FACTS = ("place", "call", "committed", "now", "payload_committed", "payload_now", "expression", "limit")
 """Details of a counterexample that are shown, in this order."""
@@ -92,7 +93,7 @@ def outcome(data: Mapping[str, Any]) -> RenderableType:
         ("lost", _lost(data["lost"])),
         ("reason", line(data["reason"] or "", 400)),
         ("why", printable(data["message"])),
-        ("way out", printable(data["hint"]) if not data["candidate"] else ""),
+        ("way out", printable(named(data["hint"], data["run"])) if not data["candidate"] else ""),
     ]
     return Group(*parts, pairs(facts))
 

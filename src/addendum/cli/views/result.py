@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,11 +18,12 @@ WIDTH = 88
 """Columns up to which a value of a result stands on one line."""
 LINES = 40
 """How many lines of a result are shown."""
+_COMMAND = re.compile(r"`(addendum(?: [a-z]+)+)")
 
 
 def result(data: Mapping[str, Any], steps: tuple[Advice, ...]) -> Group:
     """Return a step's result (`StepResult.to_json`) for a person."""
-    parts: list[RenderableType] = [Text(), _heading(data), pairs(_facts(data, bool(steps)))]
+    parts: list[RenderableType] = [Text(), _heading(data), pairs(_facts(data, steps))]
     if data["status"] == "completed":
         parts += [Text("result", style="dim"), Text(shown(data["result"], data["run"]))]
     if steps:
@@ -42,7 +44,7 @@ def _heading(data: Mapping[str, Any]) -> Text:
     return text
 
 
-def _facts(data: Mapping[str, Any], advised: bool) -> list[tuple[str, str | Text]]:
+def _facts(data: Mapping[str, Any], steps: tuple[Advice, ...]) -> list[tuple[str, str | Text]]:
     if data["status"] == "not_admitted":
         return [
             ("why", named(data["message"], data["run"])),
@@ -66,13 +68,16 @@ def _facts(data: Mapping[str, Any], advised: bool) -> list[tuple[str, str | Text
         ("money", f"${data['cost_usd']} in this step, ${data['total_cost_usd']} in all"),
         ("why", why(data["error"], named(data["message"], data["run"]))),
         ("at", place(where)),
-        (
-            "way out",
-            hint(data) if data["status"] == "stopped" and not (advised and "`addendum " in data["hint"]) else "",
-        ),
+        ("way out", hint(data) if data["status"] == "stopped" and not _advised(data["hint"], steps) else ""),
         ("orphans", "\n".join(data["details"].get("orphans", []))),
         ("unsaved", _unsaved(data)),
     ]
+
+
+def _advised(said: str, steps: tuple[Advice, ...]) -> bool:
+    """Whether the commands that a hint names stand among the steps, so that it says nothing more."""
+    named_by = _COMMAND.findall(said)
+    return bool(named_by) and all(any(step.command.startswith(each) for step in steps) for each in named_by)
 
 
 def why(error: str | None, message: str) -> str:
