@@ -415,6 +415,16 @@ def test_a_copy_of_a_later_call_in_front_of_others_does_not_pay_for_the_original
     assert not step.sent
 
 
+def test_a_place_that_was_moved_has_room_for_its_own_record_only() -> None:
+    """A call and a copy in front of it are wrapped together: seen through the move both stand where the one stood."""
+    fan = 'v = await ctx.parallel([ctx.run("p.make", {"p": x}) for x in ["q"]])\n'
+    call = '(await ctx.run("p.make", {"p": "x"}))["t"]'
+    new = f"{fan}try:\n    b = {call}\n    a = {call}\nexcept CapabilityError as e:\n    raise e\nreturn a"
+    step = revised(script(f"{fan}a = {call}\nreturn a"), script(new))
+    assert step.result is not None
+    assert step.result.counterexamples == ["ambiguous"]
+
+
 def test_a_script_that_fails_leaves_what_it_did_not_come_to_reachable() -> None:
     """The first of two equal calls is extracted, and the script breaks before the second: it can't be told yet."""
     call = '(await ctx.run("p.make", {"p": "x"}))["t"]'

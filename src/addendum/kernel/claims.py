@@ -302,14 +302,13 @@ class Claims:
             self.claimed[record.seq],
         )
         place = origin.place if taken.place == call.place else along(program, origin, taken.parts, call.parts)
-        site = None if place is None else program.positions[ids.parse(place).site.position]
-        now = self.sources.at(call.parts.site.position)
-        if place is None or site is None or now is None or site.fingerprint != now.fingerprint:
+        if place is None or (place == call.place and not self._had_it(record, call)):
             return False
         room = capacity(ids.parse(place), program)
         if room is None:
             return True
-        asked = sum(1 for at, key in self.made.items() if key == call.call and ids.place(at) == call.place)
+        places = {call.place, taken.place} if place == origin.place else {call.place}
+        asked = sum(1 for at, key in self.made.items() if key == call.call and ids.place(at) in places)
         return asked <= room
 
     def diverges(self, call: Call) -> Record | None:
