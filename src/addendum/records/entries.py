@@ -37,7 +37,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from addendum.canon import Digest, Json
+from addendum.canon import Digest, Json, digest, sha256
 from addendum.records.outcome import Failure, Outcome, Success
 
 Body: TypeAlias = Mapping[str, Any]
@@ -239,6 +239,12 @@ class Draft:
         if self.approval:
             body["approval"] = self.approval
         return body
+
+
+def draft_key(run: str, number: int, prompt: Ref) -> Digest:
+    """Return the idempotency key of a draft: as of a call, from run, what is asked, and a number that is used once."""
+    asked = prompt.blob or digest(prompt.value)
+    return sha256("\n".join((run, "draft", asked, str(number))).encode())
 
 
 def draft(seq: int, body: Body) -> Draft:

@@ -12,7 +12,7 @@ from addendum.authority.money import usd
 from addendum.canon import Json
 from addendum.ports import Store
 from addendum.records import entries
-from addendum.records.entries import Body, Ref
+from addendum.records.entries import Body, Ref, draft_key
 from addendum.records.history import History
 
 DraftState: TypeAlias = Literal["accepted", "rejected", "failed", "unknown", "lost", "in_flight"]
@@ -111,7 +111,7 @@ def as_attempt(run: str, draft: DraftView) -> dict[str, Any]:
         "effect": "read",
         "state": states.get(draft.state, "interrupted"),
         "at": draft.at,
-        "key": f"{run}:draft:{draft.dispatch}",
+        "key": draft_key(run, draft.dispatch, draft.prompt),
         "cost": draft.cost,
         "revision": draft.revision,
         "payload": {"model": draft.model, "verdict": draft.state, "prompt": prompt},

@@ -60,6 +60,10 @@ class Told(httpx2.AsyncBaseTransport):
         if response.status_code < 400 and not _leads_away(response, request):
             response.stream = Bounded(response.stream, self._most)
             return response
+        if 300 <= response.status_code < 400 and response.status_code not in _UNTOUCHED:
+            # 301 to 303 may stand for "done, look there": nobody looks, so what was done isn't known.
+            await response.aclose()
+            return _failed(request, LOST, f"it answered {response.status_code}, which leads away")
         return await _told(request, response)
 
     async def aclose(self) -> None:
@@ -91,7 +95,7 @@ class Bounded(httpx2.AsyncByteStream):
 
 
 def _leads_away(response: httpx2.Response, request: httpx2.Request) -> bool:
-    """Whether an answer is a redirect to another host: it is followed by nobody, so nothing was done."""
+    """Whether an answer is a redirect to another host, which nobody follows."""
     if not 300 <= response.status_code < 400:
         return False
     try:
@@ -137,4 +141,6 @@ def _parsed(body: bytes) -> Any:
         return None
 
 
+_UNTOUCHED: Final = (307, 308)
+"""Redirects that say that the request was not acted on (RFC 9110, 15.4.8 and 15.4.9)."""
 _JSON: Final = {"content-type": "application/json"}

@@ -229,6 +229,7 @@ UNKNOWN = [
     Scene(500, body=b"oops"),
     Scene(502, body=b"<html>"),
     Scene(202, body=b""),
+    Scene(303, {"Location": "https://elsewhere.example/done"}, b""),
     Scene(body=b"not json"),
     Scene(headers={"Content-Type": "text/html"}, body=b"<html>"),
     Scene(headers={"Content-Type": "text/event-stream"}, body=b"data: {}\n\n"),
