@@ -221,7 +221,7 @@ class Loop:
                 return self._barred(reserved)
             draft = reserved.draft
             self._notice("drafting", attempt, price=draft.hold, seq=draft.seq, purpose=draft.purpose)
-            prompt = replace(prompt, key=entries.draft_key(self.journal.run, reserved.draft.number, reserved.draft.prompt))
+            prompt = replace(prompt, key=entries.draft_key(self.journal.run, draft.number, draft.prompt))
             request = Request(
                 capability=WRITE,
                 payload=None,
