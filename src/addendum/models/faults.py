@@ -33,10 +33,11 @@ AGAIN: Final = (409, 425, 500)
 
 
 def outcome(
-    error: Exception, clean: Callable[[str], str], *, once: bool = False, keyed: bool = False
+    error: Exception, clean: Callable[[str], str], *, once: bool = False, keyed: bool = False, server: str = ""
 ) -> CapabilityError | UnknownOutcome:
     """Return what to raise for an exception of pydantic-ai. `clean` takes secrets out of a text; it sees the whole of
-    it, before it is cut. `once` as the prompt was asked; `keyed`: with an idempotency key."""
+    it, before it is cut. `once` as the prompt was asked; `keyed`: with an idempotency key. `server` is who was asked: a
+    connection that failed is most often a wrong address, and client libraries don't say it."""
     text = said(error, clean)
     pause = getattr(error, "retry_after", None)
     status = getattr(error, "status_code", None)
@@ -45,7 +46,7 @@ def outcome(
     match error:
         case ai.ModelConnectionError(phase="pool" | "connect"):
             code = "timeout" if isinstance(error, ai.ModelTimeoutError) else "provider_error"
-            return CapabilityError(code, f"nothing was sent: {text}", retryable=True)
+            return CapabilityError(code, f"nothing was sent{f' to {server}' if server else ''}: {text}", retryable=True)
         case ai.ModelConnectionError() | ai.ModelRequestTimeout():
             return UnknownOutcome(text)
         case ai.ModelQuotaExceededError():

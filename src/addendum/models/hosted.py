@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from addendum.authority.money import usd
 from addendum.canon import Json
@@ -88,7 +89,8 @@ class HostedModel:
                 instrument=False,
             )
         except (AgentRunError, UserError) as error:
-            found = faults.outcome(error, self._clean, once=prompt.once, keyed=bool(prompt.key))
+            server = urlsplit(self._choice.url or _address(client)).netloc.rpartition("@")[2]
+            found = faults.outcome(error, self._clean, once=prompt.once, keyed=bool(prompt.key), server=server)
             if isinstance(found, CapabilityError) and faults.answered(error):
                 found = self._failed(found.code, found.message, Usage())
             raise found from None
