@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from addendum.authority.book import Book, Hold
 from addendum.broker.sums import EVERY, Sum, Sums, hold_body, hold_from
-from addendum.errors import StoreCorrupt, UsageError
+from addendum.errors import StoreCorrupt, StoreError, UsageError
 from addendum.ports import LEDGER, Beside, RunHeader, Store
 from addendum.records.history import Dispatch, History, Totals
 from addendum.records.stored import Entry
@@ -89,11 +89,15 @@ class Ledger:
             self._take(stored.kind, stored.body)
 
     def rest(self) -> None:
-        """Sum up what there is, if much was written since the last sum. Raises `StoreError`."""
+        """Sum up what there is, if much was written since the last sum. A store that doesn't take it now takes it some
+        other time: an attempt may have been written just before, and has to leave."""
         if self._sums is None or self.seq - self._sums.upto < EVERY:
             return
         found = Sum(self.seq, self.totals, self.open, self.revoked)
-        self._sums.write(found, self._new)
+        try:
+            self._sums.write(found, self._new)
+        except StoreError:
+            return
         self._new.clear()
 
     def verify(self) -> None:

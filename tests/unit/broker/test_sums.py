@@ -10,7 +10,7 @@ from addendum.authority.book import Hold
 from addendum.authority.grant import Limit
 from addendum.broker.principal import Ledger
 from addendum.broker.sums import EVERY, Sums
-from addendum.errors import StoreCorrupt
+from addendum.errors import StoreCorrupt, StoreUnavailable
 from addendum.records.stored import Entry
 from addendum.testing.memory_store import MemoryStore
 
@@ -109,3 +109,23 @@ def test_two_processes_sum_up_beside_each_other() -> None:
     third = Ledger(store, "team")
     third.verify()
     assert len(third.recent) == EVERY
+
+
+class Full(MemoryStore):
+    """A store that takes no sums."""
+
+    def append(self, run: str, entries: Any, **more: Any) -> Any:
+        if run.endswith("/sums"):
+            raise StoreUnavailable("full")
+        return super().append(run, entries, **more)
+
+
+def test_a_store_that_takes_no_sum_stops_nothing() -> None:
+    """An attempt was written just before, and has to leave; what wasn't summed up is summed up later."""
+    store = Full()
+    mine = filled(store, EVERY)
+    mine.rest()
+    again = Ledger(store, "team")
+    again.read()
+    assert again.state == mine.state
+    assert store.head(Sums(store, mine.name).name)[0] == 0
