@@ -12,6 +12,7 @@ from addendum.canon import Json
 from addendum.credentials import Secret, spellings
 from addendum.errors import CapabilityError, ConfigError, UnknownOutcome
 from addendum.models import answers, pricing
+from addendum.models.bounding import bound
 from addendum.models.opening import opened
 from addendum.ports import ModelChoice, Prompt, Usage, Written
 
@@ -112,6 +113,7 @@ class HostedModel:
             client, self._spare = self._spare or self._make(), None
             self._held = loop, client
             await client.__aenter__()
+            bound(client)
         return self._held[1]
 
     def _settings(self, prompt: Prompt, client: Client) -> Any:
