@@ -68,7 +68,7 @@ class Worktree:
 
     def make(self, repository: Path, base: str) -> str:
         """Put the files of a repository's commit there and return the commit's id. Raises `CapabilityError`."""
-        self.folder.mkdir(mode=0o755)
+        self.folder.mkdir(mode=0o700)
         named = f"{base}^{{commit}}"
         found = self._git(
             "-C", str(repository), "rev-parse", "--verify", "--quiet", "--end-of-options", named, check=False

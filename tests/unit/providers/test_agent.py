@@ -353,6 +353,11 @@ def test_a_command_that_ran_is_paid_for(tmp_path: Path, first: str, script: str,
     assert (caught.value.code, caught.value.cost_usd) == (code, "0.50")
 
 
+def test_nobody_else_reads_what_it_works_on(tmp_path: Path, first: str) -> None:
+    """A commit of a private repository, and what a command writes, is not for the other users of the machine."""
+    assert ask(opened(tmp_path, "stat", "-c", "%a", ".", "../home"))["stdout"] == "700\n700\n"
+
+
 def test_nothing_was_paid_for_what_did_not_begin(tmp_path: Path, first: str) -> None:
     """A command that isn't there, or a commit."""
     for spec in ({}, {"base": "no-such-branch"}):
