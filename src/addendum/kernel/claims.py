@@ -67,7 +67,7 @@ class Claims:
     _parsed: dict[str, Identity] = field(default_factory=dict)
     _vacant: set[int] = field(default_factory=set)
     """What was found vacated: it stays so."""
-    _expected: dict[tuple[int, bool], Identity | None] = field(default_factory=dict)
+    _expected: dict[int, Identity | None] = field(default_factory=dict)
     _takers: dict[EqualKey, tuple[int, dict[str, set[str]]]] = field(default_factory=dict)
     """How many of some equal records were claimed when this was made; where the calls stand, where the records did."""
     _sites: dict[str, list[str]] | None = None
@@ -201,11 +201,12 @@ class Claims:
     def _held(self, record: Record, call: Call) -> bool:
         """Whether a record is expected at another place than a call's, where its own call is still to come.
 
-        What is written otherwise where it stood, and is found nowhere else, is expected there.
+        What is written otherwise where it stood is expected nowhere: should it ask for the same all the same, it is a
+        twin of the call that took its record (rule 4d).
         """
         if self.relocation == "declared" or record.identity is None:
             return False
-        there = self._expectation(record, self.parts(record.identity), True)
+        there = self._expectation(record, self.parts(record.identity))
         if there is None or reaches(call.parts, there, numbers=False) or self._reached(there):
             return False
         return order(there, call.parts, self.sources.order(self.sources.candidate)) >= 0
@@ -354,7 +355,7 @@ class Claims:
         identity = self.parts(record.identity or record.origin)
         if self.relocation == "declared":
             return declared(self.sources, self.moves, identity.place)
-        there = self._expectation(record, identity, False)
+        there = self._expectation(record, identity)
         # What was made already isn't still to come: another record, or another payload, stands there.
         return None if there is None or self._reached(there) else str(there)
 
@@ -366,11 +367,10 @@ class Claims:
         there = expected(self.sources, revision, self.parts(identity))
         return there is not None and reaches(call.parts, there)
 
-    def _expectation(self, record: Record, identity: Identity, stays: bool) -> Identity | None:
-        key = (record.seq, stays)
-        if key not in self._expected:
-            self._expected[key] = expected(self.sources, self.terms(record), identity, stays=stays)
-        return self._expected[key]
+    def _expectation(self, record: Record, identity: Identity) -> Identity | None:
+        if record.seq not in self._expected:
+            self._expected[record.seq] = expected(self.sources, self.terms(record), identity)
+        return self._expected[record.seq]
 
     def _reached(self, there: Identity) -> bool:
         if str(there) in self.made:

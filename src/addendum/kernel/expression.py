@@ -12,14 +12,13 @@ from dataclasses import replace
 from addendum import identity as ids
 from addendum.identity import Identity
 from addendum.kernel.sources import Fate, Sources
-from addendum.script.program import Position, Program
+from addendum.script.program import Position
 
 
-def expected(sources: Sources, revision: int, identity: Identity, *, stays: bool = False) -> Identity | None:
+def expected(sources: Sources, revision: int, identity: Identity) -> Identity | None:
     """Return the identity at which a record's call is expected in the candidate, None if that can't be told.
 
     `identity` is the record's, in the terms of the source of `revision`. The call's own may have more frames.
-    With `stays`, what is written otherwise where it stood, and is found nowhere else, is the one that it was.
     """
     old = sources.program(revision)
     found: list[str] = []
@@ -33,24 +32,11 @@ def expected(sources: Sources, revision: int, identity: Identity, *, stays: bool
             continue
         before = old.positions.get(position)
         twin = None if before is None else _twin(sources, revision, before)
-        if twin is None and stays and _stays(old, before, sources.at(position)):
-            twin = position
         if twin is None:
             return None
         found.append(twin)
     frames = [replace(frame, position=at) for frame, at in zip((*identity.path, identity.site), found, strict=True)]
     return Identity(tuple(frames[:-1]), frames[-1])
-
-
-def _stays(old: Program, before: Position | None, now: Position | None) -> bool:
-    """Whether what stands at a position now can be what stood there, written otherwise: nothing of the old source is
-    written like it, so that it is no neighbour whose number was shifted."""
-    if before is None or now is None or (before.kind, before.name) != (now.kind, now.name):
-        return False
-    return all(
-        (other.kind, other.function, other.fingerprint) != (now.kind, now.function, now.fingerprint)
-        for other in old.positions.values()
-    )
 
 
 def _twin(sources: Sources, revision: int, before: Position) -> str | None:
