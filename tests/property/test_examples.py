@@ -339,6 +339,20 @@ def test_a_declared_move_is_verified_by_the_payload() -> None:
     assert seen(step) == ("completed", None, 0, 1, 0)
 
 
+def test_a_call_that_moved_into_a_helper_makes_room_for_a_new_one() -> None:
+    """The helper has the result, and what asks for something else in its old place is new work. Should that ask for the
+    same after all, the two are twins, whatever way it is written."""
+    old = script('return (await ctx.run("p.make", {"p": "x"}))["t"]')
+
+    def new(payload: str) -> str:
+        return script(f'a = await pic(ctx, "x")\nb = await ctx.run("p.make", {payload})\nreturn [a, b["t"]]', PIC)
+
+    assert seen(revised(old, new('{"p": "y"}')))[:4] == ("completed", None, 1, 1)
+    twins = revised(old, new('{"p": "".join(["x"])}'))
+    assert twins.result is not None
+    assert (twins.result.status, twins.result.counterexamples[:1]) == ("not_admitted", ["ambiguous"])
+
+
 # --- what the longer search found ---------------------------------------------------------------------------------
 
 
