@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from email.errors import MessageError
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
@@ -154,7 +155,7 @@ class Service:
         found = list(dict.fromkeys([*_listed(payload["to"]), *payload.get("cc", []), *payload.get("bcc", [])]))
         allowed = {each.lower() for each in self.spec.recipients}
         for address in found:
-            if not re.fullmatch(ADDRESS, address) or len(address) > LONGEST_ADDRESS:
+            if not re.fullmatch(ADDRESS, address) or len(address) > LONGEST_ADDRESS or "=?" in address:
                 raise CapabilityError("invalid_input", f"{address[:100]!r} is no address; nothing was sent")
             domain = address.rpartition("@")[2]
             if not allowed & {address.lower(), f"@{domain.lower()}"}:
@@ -185,8 +186,12 @@ def message(spec: Spec, payload: dict[str, Any], key: str) -> EmailMessage:
         if "html" in payload:
             found.add_alternative(payload["html"], subtype="html", cte="quoted-printable")
         data = found.as_bytes()
-    except (ValueError, IndexError, UnicodeError) as error:
+    except (ValueError, IndexError, MessageError) as error:
         raise CapabilityError("invalid_input", f"the mail can't be written ({type(error).__name__})") from None
+    head = data.partition(b"\r\n\r\n")[0].decode("utf-8", "replace").split("\r\n")
+    if [line.partition(":")[0] for line in head if not line.startswith((" ", "\t"))] != found.keys():
+        # A header's text may be encoded (RFC 2047), and some versions of the library write out the line break in it.
+        raise CapabilityError("invalid_input", "a header of the mail has a line break in it; nothing was sent")
     if re.search(rb"\r(?!\n)|(?<!\r)\n", data):
         # What ends a line for one server and not for the next lets a mail hide a second one (SMTP smuggling).
         raise CapabilityError("invalid_input", "the mail has a line break that isn't one; nothing was sent")

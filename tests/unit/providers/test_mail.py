@@ -284,6 +284,8 @@ def test_recipients_that_were_not_named(address: str) -> None:
         "ada@example.com\0",
         "",
         "x" * 250 + "@example.org",
+        "=?utf-8?q?=0D=0ABcc=3Ax?=@example.org",
+        "=?utf-8?q?eve=40evil.example=2C?=@example.org",
     ],
 )
 def test_addresses_that_are_none(address: str) -> None:
@@ -296,7 +298,15 @@ def test_addresses_that_are_none(address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "subject", ["a\r\nBcc: eve@evil.example", "a\nb", "a\rb", "a\0b", "a\u2028b", "a\x0bb", "a\x85b", "\udc80"]
+    "subject",
+    [
+        *("a\r\nBcc: eve@evil.example", "a\nb", "a\rb", "a\0b", "a\u2028b", "a\x0bb", "a\x85b", "\udc80"),
+        "=?utf-8?q?=0D=0ABcc:eve@evil.example?=",
+        "=?utf-8?b?DQpCY2M6IGV2ZUBldmlsLmV4YW1wbGU=?=",
+        "a =?utf-8?q?=0D=0A?= =?utf-8?q?Bcc:eve@evil.example?=",
+        "=?utf-8?q?=0D=0A=0D=0Aanother text?=",
+        "=?us-ascii?q?=0ABcc:eve@evil.example?=",
+    ],
 )
 def test_subjects_that_are_headers(subject: str) -> None:
     """A subject is one line of printable letters."""
