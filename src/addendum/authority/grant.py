@@ -301,7 +301,7 @@ def instant(value: object, what: str) -> float | None:
         at = value if isinstance(value, datetime.datetime) else datetime.datetime.fromisoformat(cast("str", value))
         if at.tzinfo is None:
             raise ValueError("no time zone")
-        return at.timestamp()
+        return at.astimezone(datetime.UTC).timestamp()  # the last day of all has no such time in every zone
     except (TypeError, ValueError, OverflowError):
         raise ConfigError(
             f"{what} is {value!r}.", hint="Write a time with its zone, as in 2027-01-01T00:00:00Z."

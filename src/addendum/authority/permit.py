@@ -18,6 +18,8 @@ from addendum.errors import UsageError
 from addendum.records.history import Permit as Given
 
 MOST: Final = 1_000_000
+LAST: Final = 253_402_300_799.0
+"""The end of the year 9999, in seconds since 1970: no later time can be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +66,17 @@ def permit(
             hint="Give the payloads, or a schema; {} is the schema of any payload.",
         )
     count = sum(digests.values()) if count is None else count
-    if isinstance(count, bool) or not 0 < count <= (sum(digests.values()) if where is None else MOST):
+    if type(count) is not int or not 0 < count <= (sum(digests.values()) if where is None else MOST):
         raise UsageError(
-            f"A permit for {count} calls is none.",
+            f"A permit for {count!r} calls is none.",
             hint=f"Write a number from 1 to {MOST:,}; with payloads at most as many as there are.",
         )
     schema = None if where is None else narrowing(where, "where")
     cost = None if most_usd is None else nano(most_usd)
+    if expires is not None and (isinstance(expires, bool) or not 0 <= expires <= LAST):
+        raise UsageError(
+            f"A permit that ends at {expires!r} is none.", hint="Give the seconds since 1970, as `time.time()` does."
+        )
     return Permit(capability, count, digests, schema, cost, expires)
 
 

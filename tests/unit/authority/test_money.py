@@ -35,7 +35,27 @@ def test_amounts_are_read_exactly_and_rounded_up(amount: Any, value: int) -> Non
 
 
 @pytest.mark.parametrize(
-    "amount", ["-0.01", -1, "NaN", float("nan"), "Infinity", float("inf"), "", "two", None, True, [], b"1"]
+    "amount",
+    [
+        "-0.01",
+        -1,
+        "NaN",
+        float("nan"),
+        "Infinity",
+        float("inf"),
+        "",
+        "two",
+        None,
+        True,
+        [],
+        b"1",
+        "1e20",
+        "1e999999",
+        "1e999989",
+        1e300,
+        10**40,
+        "9007199.254740992",
+    ],
 )
 def test_what_is_no_amount_is_refused(amount: Any) -> None:
     """Neither a negative amount nor one that can't be summed is money."""
@@ -44,7 +64,7 @@ def test_what_is_no_amount_is_refused(amount: Any) -> None:
     assert caught.value.hint
 
 
-@given(st.integers(min_value=0, max_value=10**24))
+@given(st.integers(min_value=0, max_value=2**53 - 1))
 def test_text_and_number_are_the_same_amount(value: int) -> None:
     """What is shown is what is counted, to the last nano-dollar."""
     text = usd(value)
@@ -53,7 +73,7 @@ def test_text_and_number_are_the_same_amount(value: int) -> None:
     assert len(text.partition(".")[2]) >= 2
 
 
-@given(st.lists(st.integers(min_value=0, max_value=10**15), max_size=20))
+@given(st.lists(st.integers(min_value=0, max_value=10**14), max_size=20))
 def test_a_sum_is_the_sum(values: list[int]) -> None:
     """A thousand tenths of a cent are what they are."""
     assert usd(sum(values)) == f"{sum(Decimal(usd(value)) for value in values):f}" or Decimal(usd(sum(values))) == sum(

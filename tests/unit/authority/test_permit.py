@@ -60,9 +60,14 @@ def test_a_number_by_a_schema_has_a_sum_and_an_end() -> None:
         {"count": 10**9, "where": {}},
         {"count": 1, "where": []},
         {"count": 1, "where": {}, "most_usd": "-1"},
+        {"count": 1, "where": {}, "most_usd": "1e20"},
+        {"count": "3", "where": {}},
+        {"count": 3.0, "where": {}},
+        {"count": 1, "where": {}, "expires": float("nan")},
+        {"count": 1, "where": {}, "expires": float("inf")},
     ],
 )
 def test_there_is_none_without_a_number_and_without_saying_which(wrong: dict[str, Any]) -> None:
-    """No "always", no more than there are payloads, nothing negative."""
+    """No "always", no more than there are payloads, nothing negative, no time and no sum that can't be written."""
     with pytest.raises(AddendumError):
         permit("x", **wrong)
