@@ -60,6 +60,9 @@ class Author(BaseModel):
     secret: str = Field(default="", description="The handle of its key.")
     max_tokens: int = Field(default=16_000, gt=0, le=1_000_000, description="The most tokens of one answer.")
     timeout: float = Field(default=120.0, gt=0, le=3600, description="Seconds for an answer.")
+    retries: int = Field(
+        default=2, ge=0, le=10, description="Tries after a failure that may pass, beyond the attempts of a loop."
+    )
     price_usd: Annotated[str, Field(pattern=r"^[0-9]{1,9}(\.[0-9]{1,9})?$")] | None = Field(
         default=None, description="The most of one call, where no price list has the model."
     )

@@ -137,7 +137,7 @@ def opened(settings: Settings, model: str | None, asked: Asked, *, needed: bool 
         if needed or model is not None:
             raise
         return None, asked
-    return found, replace(asked, max_tokens=said.max_tokens, timeout=said.timeout)
+    return found, replace(asked, max_tokens=said.max_tokens, timeout=said.timeout, retries=said.retries)
 
 
 def conclude(

@@ -98,7 +98,8 @@ def _planned(
     if found:
         return Judgement(found=tuple(found), admission=admission)
     try:
-        drawn = shadowed(context, journal.run, candidate.script, policy=dict(options.policy), allowances=allowances)
+        policy = dict(options.policy)
+        drawn = shadowed(context, journal.run, candidate.script, policy=policy, allowances=allowances, journal=journal)
     except NotFound as error:
         gone = Finding(guard="answer", kind="nowhere", message=error.message, way_out=error.hint)
         return Judgement(found=(gone,), admission=admission)

@@ -42,7 +42,10 @@ ATTEMPTS: Final = 3
 MOST: Final = 20
 """More attempts than anybody needs: a loop that gets so far is asked for by mistake."""
 FINAL: Final = ("invalid_input", "refused")
-"""Failures after which the same question gets the same answer. A `provider_error` may be an answer that was no good."""
+"""Failures after which the same question gets the same answer. So does a `provider_error` that nothing was charged for;
+one that was charged for is an answer that was no good."""
+RETRIES: Final = 2
+"""How often in one loop the model is asked again, beyond the attempts, after a failure that may pass."""
 LONGEST: Final = 60.0
 """Seconds that the loop waits before it asks a model again that said to come back later."""
 
@@ -57,6 +60,7 @@ class Asked:
     again: bool = False
     max_tokens: int = 16_000
     timeout: float = 120.0
+    retries: int = RETRIES
 
     def __post_init__(self) -> None:
         if not 1 <= self.max_attempts <= MOST:
@@ -110,6 +114,8 @@ class Loop:
     stop: threading.Event
     tried: list[Tried] = field(default_factory=list)
     lost: int = 0
+    passing: int = 0
+    """Failures that may pass, in this loop."""
 
     @property
     def purpose(self) -> Purpose:
@@ -210,7 +216,8 @@ class Loop:
 
     def _asked_by(self, line: Line, desk: Desked) -> Outcome:
         options = self.asked.options
-        for attempt in range(1, self.asked.max_attempts + 1):
+        while self._made() < self.asked.max_attempts:
+            attempt = self._made() + 1
             self.journal.news()
             if self.stop.is_set() or self.journal.cancelled:
                 return self._outcome("stopped", "It was stopped.", f"`addendum repair {self.journal.run}` again.")
@@ -244,6 +251,10 @@ class Loop:
             "ask again with more attempts, or write the script yourself.",
         )
 
+    def _made(self) -> int:
+        """How many attempts were made. A failure that may pass is none of them, as far as there are retries."""
+        return len(self.tried) - min(self.passing, self.asked.retries)
+
     def _settled(self, desk: Desked, reserved: Reserved, said: Said) -> Outcome | None:
         """Judge what was said, write it down, and return how the loop ends if it ends by that."""
         base = Drafted(
@@ -268,7 +279,7 @@ class Loop:
             drops=candidate.drops,
         )
         try:
-            found = Judgement(found=tuple(wrong)) if wrong else self._judged(candidate)
+            found = Judgement(found=tuple(wrong)) if wrong else self._judged(candidate, base)
         except Exception:
             # The guards couldn't be asked (a sandbox that isn't here, a store that doesn't answer): the money is spent.
             self._write(desk, reserved, replace(drafted, verdict="rejected", note="it could not be judged"), blobs)
@@ -282,7 +293,10 @@ class Loop:
         self._note(reserved, drafted, candidate=candidate, findings=found.found)
         return self._accepted(candidate, found, "A candidate was accepted.") if found.accepted else None
 
-    def _judged(self, candidate: Candidate) -> Judgement:
+    def _judged(self, candidate: Candidate, settled: Drafted) -> Judgement:
+        """Judge a candidate by what is left once its own answer is settled: at what that took, not at what was held."""
+        drafts = self.journal.history.drafts
+        drafts[settled.attempt] = replace(drafts[settled.attempt], hold=settled.cost, tokens=settled.tokens)
         return judge(self.context, self.journal, candidate, self.asked.options)
 
     def _read(self, said: Said) -> tuple[Candidate, list[Finding]]:
@@ -309,20 +323,26 @@ class Loop:
         return None
 
     def _failed(self, desk: Desked, reserved: Reserved, base: Drafted, said: Said) -> Outcome | None:
-        """The model said no. What may pass is tried again, as one of the attempts."""
+        """The model said no. What may pass is tried again; an answer that nobody can read goes back as it is."""
         error = said.error
         assert error is not None
         failure = Failure(error.code, error.message, error.retryable)
         drafted = replace(base, cost=charged(error), failure=failure)
-        self._write(desk, reserved, drafted, {})
-        self._note(reserved, drafted, failure=failure)
-        if failure.code in FINAL and not failure.retryable:
+        blobs: dict[Digest, bytes] = {}
+        unread = failure.code == "provider_error" and not failure.retryable and drafted.cost > 0
+        found = _unread(failure) if unread else ()
+        if found:
+            drafted = replace(drafted, verdict="rejected", failure=None, findings=keep.findings_ref(found, blobs))
+        self._write(desk, reserved, drafted, blobs)
+        self._note(reserved, drafted, failure=drafted.failure, findings=found)
+        self.passing += failure.retryable
+        if not failure.retryable and (failure.code in FINAL or not drafted.cost):
             return self._outcome(
                 "failed",
                 f"The model {reserved.draft.model} failed: {failure.code}: {failure.message}",
                 "Nothing was changed. Mend what it says, or name another model with --model.",
             )
-        if len(self.tried) < self.asked.max_attempts:
+        if failure.retryable and self._made() < self.asked.max_attempts:
             pause = max(error.retry_after or 0.0, self.context.backoff * 2 ** (len(self.tried) - 1))
             self.stop.wait(min(pause, LONGEST))
         return None
@@ -397,6 +417,12 @@ class Loop:
             self.context.observer(told)
         except Exception:  # noqa: BLE001 - whoever watches can't change the run
             return
+
+
+def _unread(failure: Failure) -> tuple[Finding, ...]:
+    """Return what a model is told of an answer that was paid for and couldn't be read."""
+    way_out = "Answer with one object of JSON, of the form that was asked for, and nothing around it."
+    return (Finding(guard="answer", kind="unreadable", message=failure.message, way_out=way_out),)
 
 
 def _kept(said: Said, blobs: dict[Digest, bytes]) -> Ref | None:

@@ -56,11 +56,14 @@ def plan(
     args: Json = UNCHANGED,
     policy: Mapping[str, object] | None = None,
     allowances: Allowances | None = None,
+    journal: Journal | None = None,
 ) -> Drawn:
-    """Say what a revision would do. Sends and writes nothing; `source` None is the run's own. Raises `NotFound`."""
-    context.store.header(run)
-    journal = Journal(context.store, run)
-    journal.read()
+    """Say what a revision would do. Sends and writes nothing; `source` None is the run's own, `journal` the run's as
+    its driver has it. Raises `NotFound`."""
+    if journal is None:
+        context.store.header(run)
+        journal = Journal(context.store, run)
+        journal.read()
     return _draw(context, journal, source, args, policy, allowances or Allowances())
 
 

@@ -54,17 +54,35 @@ def raising(error: BaseException) -> Callable[[Prompt], Any]:
 @pytest.mark.parametrize("code", FAILURE_CODES)
 @pytest.mark.parametrize("retryable", [True, False])
 def test_each_failure_code_ends_or_goes_on(world: World, code: str, retryable: bool) -> None:
-    """Every attempt is kept with its code; none is sent twice beyond the attempts."""
+    """What may pass is asked again, beyond the attempts, as often as there are retries; what can't isn't. An answer
+    that was charged for and couldn't be read is what the model is told of."""
     world.failed()
     by = Odd(raising(CapabilityError(code, "no\n## Request", retryable, cost_usd="0.002")))
 
-    outcome = repair(world.context, "r", by, Asked(max_attempts=3))
+    outcome = repair(world.context, "r", by, Asked(max_attempts=3, retries=2))
 
     final = code in ("invalid_input", "refused") and not retryable
-    assert (outcome.status, outcome.exit_code, by.asked) == ("failed", 3, 1 if final else 3)
+    unread = code == "provider_error" and not retryable
+    assert (outcome.status, outcome.exit_code) == ("refused" if unread else "failed", 3)
+    assert by.asked == (1 if final else 5 if retryable else 3)
+    assert [[found.kind for found in each.findings] for each in outcome.attempts] == [
+        ["unreadable"] * unread
+    ] * by.asked
     assert outcome.cost == 2_000_000 * by.asked
     assert world.dispatched == 4
     assert world.history().drafts == {}
+
+
+@pytest.mark.parametrize("code", FAILURE_CODES)
+def test_what_was_not_charged_for_and_can_not_pass_is_asked_once(world: World, code: str) -> None:
+    """A wrong key stays wrong."""
+    world.failed()
+    by = Odd(raising(CapabilityError(code, "HTTP 401")))
+
+    outcome = repair(world.context, "r", by, Asked(max_attempts=3))
+
+    assert (outcome.status, by.asked, outcome.cost) == ("failed", 1, 0)
+    assert "Mend what it says" in outcome.hint
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,15 @@ def test_the_worst_case_is_held_against_the_grant_and_what_the_model_took(world:
     assert kinds(outcome) == [[("capabilities", "R09")]]
 
 
+def test_an_answer_counts_as_what_it_took_when_it_is_judged(world: World) -> None:
+    """Not as the most that was held for it: the script is within what is left then."""
+    grant = granted(limits=[{"meter": "cost_usd", "max": "0.0135"}], worst_case="refuse")
+
+    outcome = world.author(model(SCRIPT, most=13_000_000), attempts=1, grant=grant)
+
+    assert (outcome.status, outcome.cost) == ("accepted", 3_000_000)
+
+
 def test_what_cannot_be_asked_for_is_refused(world: World) -> None:
     """Empty and endless requests, taken names, grants beyond the ceiling: no run is made for them."""
     for request in ("", "  \n", "x" * (LONGEST + 1)):

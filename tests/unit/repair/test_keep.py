@@ -221,7 +221,7 @@ def test_a_no_of_a_person_stops_the_loop(world: World) -> None:
 
 def test_the_worst_case_of_new_work_is_held_against_what_is_left(world: World) -> None:
     """What the model took isn't there for the script."""
-    limited(world, granted(limits=[{"meter": "cost_usd", "max": "0.125"}], worst_case="refuse"))
+    limited(world, granted(limits=[{"meter": "cost_usd", "max": "0.122"}], worst_case="refuse"))
 
     outcome = world.repair(model(MENDED, MENDED), attempts=2)
 
