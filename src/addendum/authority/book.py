@@ -318,10 +318,13 @@ class Book:
     def _seen(self, capability: str, meter: str) -> tuple[Collection[Digest], set[Digest]]:
         """Return the targets of calls that were sent, and the new ones of those that are about to be."""
         known = self.seen.get((capability, meter), {})
+        # Asked one by one: a difference of the two would go through all that is known.
         coming = {
-            each.targets[meter] for each in self.unwritten if each.capability == capability and meter in each.targets
+            found
+            for each in self.unwritten
+            if each.capability == capability and (found := each.targets.get(meter)) is not None and found not in known
         }
-        return known, coming - known.keys()
+        return known, coming
 
     def _distinct(self, limit: Limit, asked: Hold, ended: int | float, given: int | float) -> Over | None:
         known, coming = self._seen(asked.capability, limit.meter)
