@@ -23,6 +23,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from email.errors import MessageError
+from email.header import decode_header, make_header
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
@@ -168,7 +169,7 @@ class Service:
 def message(spec: Spec, payload: dict[str, Any], key: str) -> EmailMessage:
     """Return the mail. Raises `CapabilityError` (`invalid_input`) for what can't stand in a header."""
     subject: str = payload["subject"]
-    if not subject.isprintable():
+    if not subject.isprintable() or not _decoded(subject).isprintable():
         raise CapabilityError("invalid_input", "the subject has a line break or a control letter; nothing was sent")
     found = EmailMessage(policy=SMTP)
     user, _, domain = spec.sender.rpartition("@")
@@ -196,6 +197,14 @@ def message(spec: Spec, payload: dict[str, Any], key: str) -> EmailMessage:
         # What ends a line for one server and not for the next lets a mail hide a second one (SMTP smuggling).
         raise CapabilityError("invalid_input", "the mail has a line break that isn't one; nothing was sent")
     return found
+
+
+def _decoded(text: str) -> str:
+    """Return what a reader makes of a header's text (RFC 2047): it may be text that the header itself can't have."""
+    try:
+        return str(make_header(decode_header(text)))
+    except (MessageError, ValueError, LookupError):
+        return text
 
 
 class Sending:
