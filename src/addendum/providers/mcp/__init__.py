@@ -122,7 +122,7 @@ def open(name: str, spec: Spec, tools: Tools) -> Service:
     if pinned is None:
         raise ConfigError(
             f"The tools of {name} aren't pinned: there is no {path}.",
-            hint=f"Look at them, and pin them, with `addendum catalog pin {name}`.",
+            hint=f"Look at them, and pin them, with `addendum catalog pin {name} --provider FILE`.",
         )
     return Pinned(name, spec, tools, pinned)
 

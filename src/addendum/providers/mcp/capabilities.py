@@ -28,7 +28,8 @@ def capabilities(name: str, spec: Spec, pinned: Mapping[str, Definition]) -> dic
         if each not in pinned:
             raise ConfigError(
                 f"{name} has no tool {each!r} that is pinned.",
-                hint=f"There are {', '.join(sorted(pinned)) or 'none'}; `addendum catalog pin {name}` looks again.",
+                hint=f"There are {', '.join(sorted(pinned)) or 'none'}; look again with `addendum catalog pin {name} "
+                "--provider FILE`.",
             )
     found: dict[str, tuple[Capability, str]] = {}
     for tool in sorted(wanted):

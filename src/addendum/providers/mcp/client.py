@@ -78,7 +78,10 @@ class Client:
                 return self._wanted(await listed(held.client))
         except (Unreachable, MCPError, TimeoutError, ValidationError) as error:
             reason = faults.shown(str(error) or "it didn't answer in time")
-            raise ConfigError(f"The MCP server {self._name} can't be asked: {reason}", hint="Is it there?") from None
+            raise ConfigError(
+                f"The MCP server {self._name} can't be asked: {reason.rstrip('.')}.",
+                hint="Look whether it runs, and whether its command or address and its secret are right.",
+            ) from None
 
     # --- inside -----------------------------------------------------------------------------------------------
 
@@ -105,7 +108,7 @@ class Client:
             raise CapabilityError(
                 "refused",
                 f"the tools of {self._name} aren't the ones that are pinned: {said(found)}; nothing was sent. Look at "
-                f"them with `addendum catalog pin {self._name}`",
+                f"them with `addendum catalog pin {self._name} --provider FILE`",
             )
         held.looked = (now, changes)
 
