@@ -12,12 +12,13 @@ from typing import Any, Final
 
 from pydantic import Field
 
+from addendum.authority.catalog import Capability
 from addendum.authority.money import nano, usd
 from addendum.canon import Json
 from addendum.errors import CapabilityError, UnknownOutcome
 from addendum.ports import Message, Model, ModelChoice, Picture, Prompt, Reply, Request
 from addendum.providers import faults
-from addendum.providers.service import KeyedSpec, Tools
+from addendum.providers.service import KeyedSpec, Tools, offer
 
 LETTERS: Final = 32
 """Characters of text that one token is at most, for the size that a result can have."""
@@ -113,6 +114,42 @@ class Asker:
     def _framed(self, messages: Sequence[Message]) -> list[Message]:
         system = [Message("system", self.spec.system)] if self.spec.system else []
         return [*system, *messages]
+
+
+class ModelService:
+    """A service with one capability, whose work is done by a model: what every kind of it is but for its `dispatch`. It
+    keeps nothing between calls but the model's connections."""
+
+    def __init__(
+        self,
+        name: str,
+        spec: ModelSpec,
+        tools: Tools,
+        *,
+        input: dict[str, Json],
+        output: dict[str, Json],
+        about: str,
+        **more: Any,
+    ) -> None:
+        """Open the model, and offer the capability; `more` are further fields of it. Raises `ConfigError`."""
+        self._model = opened(spec, tools)
+        self._offered = offer(
+            name, spec, effect="read", input=input, output=output, about=about, **terms(spec, self._model), **more
+        )
+        self._asker = Asker(spec, self._model, self._offered.side_effecting, tools.backoff)
+
+    @property
+    def capabilities(self) -> Sequence[Capability]:
+        """The one capability."""
+        return (self._offered,)
+
+    async def lookup(self, capability: str, key: str) -> Reply | None:
+        """Models remember nothing."""
+        return None
+
+    async def close(self) -> None:
+        """Let go of the model's connections."""
+        await self._model.close()
 
 
 def quoted(request: Request, name: str, text: str) -> str:

@@ -13,19 +13,17 @@ shown to the model; what stands in it is data, whatever it says.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 from pydantic import Field
 
 from addendum import media
-from addendum.authority.catalog import Capability
 from addendum.canon import Json
 from addendum.errors import AddendumError, CapabilityError, StoreUnavailable
 from addendum.ports import Artifacts, Message, Picture, Reply, Request
 from addendum.providers import asking
-from addendum.providers.asking import Asker, ModelSpec
-from addendum.providers.service import Service, Tools, offer
+from addendum.providers.asking import ModelService, ModelSpec
+from addendum.providers.service import Service, Tools
 
 CRITERIA: Final = 10_000
 ISSUES: Final = 20
@@ -77,17 +75,16 @@ class Spec(ModelSpec):
     max_bytes: int = Field(default=8 * 1024 * 1024, gt=0, description="The most bytes of one image.")
 
 
-class Review:
+class Review(ModelService):
     """The service."""
 
     def __init__(self, name: str, spec: Spec, tools: Tools) -> None:
         self._spec = spec
         self._artifacts: Artifacts = tools.artifacts
-        self._model = asking.opened(spec, tools)
-        self._offered = offer(
+        super().__init__(
             name,
             spec,
-            effect="read",
+            tools,
             input={
                 "type": "object",
                 "properties": {
@@ -101,14 +98,7 @@ class Review:
             },
             output=RESULT,
             about="Hold images against criteria.",
-            **asking.terms(spec, self._model),
         )
-        self._asker = Asker(spec, self._model, self._offered.side_effecting, tools.backoff)
-
-    @property
-    def capabilities(self) -> Sequence[Capability]:
-        """The one capability."""
-        return (self._offered,)
 
     async def dispatch(self, request: Request) -> Reply:
         """Read the images, and ask the model once."""
@@ -135,14 +125,6 @@ class Review:
         if len(data) > self._spec.max_bytes:
             raise CapabilityError("invalid_input", f"{reference} has {len(data):,} bytes, more than are shown")
         return Picture(data, kind)
-
-    async def lookup(self, capability: str, key: str) -> Reply | None:
-        """Models remember nothing."""
-        return None
-
-    async def close(self) -> None:
-        """Let go of the model's connections."""
-        await self._model.close()
 
 
 def open(name: str, spec: Spec, tools: Tools) -> Service:

@@ -9,17 +9,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 from pydantic import Field
 
-from addendum.authority.catalog import Capability
 from addendum.canon import Json
 from addendum.ports import Message, Reply, Request
 from addendum.providers import asking
-from addendum.providers.asking import Asker, ModelSpec
-from addendum.providers.service import Service, Tools, offer
+from addendum.providers.asking import ModelService, ModelSpec
+from addendum.providers.service import Service, Tools
 
 TITLE: Final = 200
 PROMPT: Final = 2000
@@ -39,16 +37,15 @@ class Spec(ModelSpec):
     max_seconds: float = Field(default=60.0, gt=0, le=3600, description="The longest shot, in seconds.")
 
 
-class Storyboard:
+class Storyboard(ModelService):
     """The service."""
 
     def __init__(self, name: str, spec: Spec, tools: Tools) -> None:
         self._spec = spec
-        self._model = asking.opened(spec, tools)
-        self._offered = offer(
+        super().__init__(
             name,
             spec,
-            effect="read",
+            tools,
             input={
                 "type": "object",
                 "properties": {
@@ -60,14 +57,7 @@ class Storyboard:
             },
             output=form(spec, 1, spec.max_shots),
             about="Plan the shots of a brief.",
-            **asking.terms(spec, self._model),
         )
-        self._asker = Asker(spec, self._model, self._offered.side_effecting, tools.backoff)
-
-    @property
-    def capabilities(self) -> Sequence[Capability]:
-        """The one capability."""
-        return (self._offered,)
 
     async def dispatch(self, request: Request) -> Reply:
         """Ask the model once."""
@@ -78,14 +68,6 @@ class Storyboard:
             Message("user", f"{asking.quoted(request, 'brief', given['brief'])}\n\nNumber of shots: {shots}"),
         ]
         return await self._asker.ask(request, messages, schema=form(self._spec, shots, shots))
-
-    async def lookup(self, capability: str, key: str) -> Reply | None:
-        """Models remember nothing."""
-        return None
-
-    async def close(self) -> None:
-        """Let go of the model's connections."""
-        await self._model.close()
 
 
 def open(name: str, spec: Spec, tools: Tools) -> Service:

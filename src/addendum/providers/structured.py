@@ -12,20 +12,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import jsonschema
 from pydantic import Field
 
-from addendum.authority.catalog import Capability
 from addendum.canon import Json
 from addendum.errors import ConfigError
 from addendum.ports import Message, Reply, Request
 from addendum.providers import asking
-from addendum.providers.asking import Asker, ModelSpec
-from addendum.providers.service import Service, Tools, offer
+from addendum.providers.asking import ModelService, ModelSpec
+from addendum.providers.service import Service, Tools
 
 LARGEST = 256 * 1024
 """Bytes of a schema's file."""
@@ -38,16 +37,15 @@ class Spec(ModelSpec):
     output: str | dict[str, Any] = Field(description="The answer's JSON Schema: a table, or a file beside this one.")
 
 
-class Structured:
+class Structured(ModelService):
     """The service."""
 
     def __init__(self, name: str, spec: Spec, tools: Tools) -> None:
         self._schema = schema_of(name, spec.output, tools.folder)
-        self._model = asking.opened(spec, tools)
-        self._offered = offer(
+        super().__init__(
             name,
             spec,
-            effect="read",
+            tools,
             input={
                 "type": "object",
                 "properties": {"prompt": {"type": "string", "minLength": 1, "maxLength": spec.max_input}},
@@ -56,27 +54,12 @@ class Structured:
             },
             output=dict(self._schema),
             about="Answer in a given form.",
-            **asking.terms(spec, self._model),
         )
-        self._asker = Asker(spec, self._model, self._offered.side_effecting, tools.backoff)
-
-    @property
-    def capabilities(self) -> Sequence[Capability]:
-        """The one capability."""
-        return (self._offered,)
 
     async def dispatch(self, request: Request) -> Reply:
         """Ask the model once."""
         messages = [Message("user", asking.payload(request)["prompt"])]
         return await self._asker.ask(request, messages, schema=self._schema)
-
-    async def lookup(self, capability: str, key: str) -> Reply | None:
-        """Models remember nothing."""
-        return None
-
-    async def close(self) -> None:
-        """Let go of the model's connections."""
-        await self._model.close()
 
 
 def open(name: str, spec: Spec, tools: Tools) -> Service:

@@ -11,18 +11,17 @@ where a schema was given, and `text` its JSON; null without one. The answer is h
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from pydantic import Field
 
 from addendum import canon
-from addendum.authority.catalog import Capability
 from addendum.canon import Json
 from addendum.ports import Message, Reply, Request
 from addendum.providers import asking
-from addendum.providers.asking import Asker, ModelSpec
-from addendum.providers.service import Service, Tools, offer
+from addendum.providers.asking import ModelService, ModelSpec
+from addendum.providers.service import Service, Tools
 
 SYSTEM: Final = 20_000
 """Characters of a payload's own instructions."""
@@ -37,27 +36,19 @@ class Spec(ModelSpec):
     schemas: bool = Field(default=True, description="A payload may have a JSON Schema that the answer has to fit.")
 
 
-class Text:
+class Text(ModelService):
     """The service. It keeps nothing between calls but the model's connections."""
 
     def __init__(self, name: str, spec: Spec, tools: Tools) -> None:
-        self._model = asking.opened(spec, tools)
-        self._offered = offer(
+        super().__init__(
             name,
             spec,
-            effect="read",
+            tools,
             input=_input(spec),
             output=_output(spec),
             about="Write a text.",
             max_payload=6 * (spec.max_input + SYSTEM) + SCHEMA,
-            **asking.terms(spec, self._model),
         )
-        self._asker = Asker(spec, self._model, self._offered.side_effecting, tools.backoff)
-
-    @property
-    def capabilities(self) -> Sequence[Capability]:
-        """The one capability."""
-        return (self._offered,)
 
     async def dispatch(self, request: Request) -> Reply:
         """Ask the model once."""
@@ -69,14 +60,6 @@ class Text:
         if not schema:
             return Reply({"text": reply.value, "data": None}, reply.usage)
         return Reply({"text": canon.dumps(reply.value), "data": reply.value}, reply.usage)
-
-    async def lookup(self, capability: str, key: str) -> Reply | None:
-        """Models remember nothing."""
-        return None
-
-    async def close(self) -> None:
-        """Let go of the model's connections."""
-        await self._model.close()
 
 
 def open(name: str, spec: Spec, tools: Tools) -> Service:
