@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.mcp_clients import run
+from tests.mcp_services import CANARY, given
 
 from addendum.artifacts import FileArtifacts
 from addendum.credentials import Credentials
@@ -19,42 +21,15 @@ from addendum.ports import Request
 from addendum.providers import mcp
 from addendum.providers.mcp.definitions import Definition, read, write
 from addendum.providers.mcp.pinning import look
-from addendum.providers.service import Service, Tools
+from addendum.providers.service import Service
 
 SERVERS = Path(__file__).parent / "servers.py"
-CANARY = "canary-value-1234"
 
 pytestmark = pytest.mark.slow
 
 
 _SEEN: dict[str, Mapping[str, Definition]] = {}
 """What each server offers: it is looked at once for all tests."""
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    """Run a test's coroutine, for a minute at most."""
-
-    async def bounded() -> None:
-        async with asyncio.timeout(60):
-            await main()
-
-    asyncio.run(bounded())
-
-
-def given(folder: Path) -> Tools:
-    """What wiring gives to a service."""
-    credentials = Credentials({"key": "env:KEY"}, folder, {"KEY": CANARY})
-
-    def model(choice: object) -> Any:
-        raise AssertionError("no model is asked")
-
-    return Tools(
-        secret=credentials.get,
-        artifacts=FileArtifacts(folder / "artifacts"),
-        folder=folder,
-        model=model,
-        loop=asyncio.get_running_loop,
-    )
 
 
 def spec(which: str = "good", **more: Any) -> mcp.Spec:

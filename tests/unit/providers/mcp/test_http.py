@@ -6,7 +6,7 @@ import asyncio
 import json
 import socket
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,44 +16,16 @@ from typing import Any
 import pytest
 import uvicorn
 from mcp.server.mcpserver import MCPServer
+from tests.mcp_clients import run
+from tests.mcp_services import CANARY, given
 
-from addendum.artifacts import FileArtifacts
-from addendum.credentials import Credentials
 from addendum.errors import CapabilityError, UnknownOutcome
 from addendum.ports import Request
 from addendum.providers import mcp
 from addendum.providers.mcp.pinning import look
-from addendum.providers.service import Service, Tools
-
-CANARY = "canary-value-1234"
+from addendum.providers.service import Service
 
 pytestmark = pytest.mark.slow
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    """Run a test's coroutine, for a minute at most."""
-
-    async def bounded() -> None:
-        async with asyncio.timeout(60):
-            await main()
-
-    asyncio.run(bounded())
-
-
-def given(folder: Path) -> Tools:
-    """What wiring gives to a service."""
-    credentials = Credentials({"key": "env:KEY"}, folder, {"KEY": CANARY})
-
-    def model(choice: object) -> Any:
-        raise AssertionError("no model is asked")
-
-    return Tools(
-        secret=credentials.get,
-        artifacts=FileArtifacts(folder / "artifacts"),
-        folder=folder,
-        model=model,
-        loop=asyncio.get_running_loop,
-    )
 
 
 @asynccontextmanager
