@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repairs import Failing, answered
+from repairs import Failing, answered, markdown
 
 from addendum.authority.grant import everything
 from addendum.clock import SystemClock
@@ -270,9 +270,7 @@ def table(found: list[Row]) -> str:
         "model",
         "ended",
     ]
-    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
-    lines += ["| " + " | ".join(row.cells()) + " |" for row in found]
-    return "\n".join(lines)
+    return markdown(head, [row.cells() for row in found])
 
 
 def main(argv: list[str]) -> int:

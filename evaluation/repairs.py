@@ -201,9 +201,12 @@ def details(drawn: Drawn, result: StepResult) -> Iterator[str]:
 def table(found: list[Row]) -> str:
     """Return the rows as a Markdown table."""
     head = ["repair", "policy", "ended", "replayed", "rebound", "superseded", "orphans", "frontier", "paid", "stops"]
-    lines = ["| " + " | ".join(head) + " |", "| " + " | ".join("---" for _ in head) + " |"]
-    lines += ["| " + " | ".join(row.cells()) + " |" for row in found]
-    return "\n".join(lines)
+    return markdown(head, [row.cells() for row in found])
+
+
+def markdown(head: list[str], rows: list[list[str]]) -> str:
+    """Return a Markdown table."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows])
 
 
 def main(argv: list[str]) -> int:
