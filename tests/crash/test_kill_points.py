@@ -13,8 +13,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -240,12 +241,16 @@ async def orchestrate(ctx, args):
 
 def test_a_run_whose_sandbox_worker_is_killed_stops_and_goes_on_with_another(tmp_path: Path) -> None:
     """The call in flight lands and is committed; the next attempt replays it in a new worker."""
-    before = _children()
+    before = _descendants()
 
     def behave(request: Request, n: int) -> None:
         if n == 2:
-            for pid in _children() - before:
-                os.kill(pid, signal.SIGKILL)
+            # bubblewrap's death reaches the worker beneath it a moment later, so each is killed, and waited for.
+            for pid in (killed := _descendants() - before):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            while killed & _descendants():
+                time.sleep(0.001)
 
     with closing(EmbeddedSandbox()) as own, closing(SqliteStore(tmp_path / "store.db")) as store:
         work = Work(behave)
@@ -257,14 +262,18 @@ def test_a_run_whose_sandbox_worker_is_killed_stops_and_goes_on_with_another(tmp
         assert sound(store)
 
 
-def _children() -> set[int]:
-    """Return the processes that this one has started and that live."""
-    found = set()
+def _descendants() -> set[int]:
+    """Return the processes that this one has started, those that they have started, and so on, that live."""
+    parents = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        if int(fields[1]) == os.getpid() and fields[0] != "Z":
-            found.add(int(stat.parent.name))
+        if fields[0] not in "ZX":
+            parents[int(stat.parent.name)] = int(fields[1])
+    found, more = set[int](), {os.getpid()}
+    while more:
+        more = {pid for pid, parent in parents.items() if parent in more}
+        found |= more
     return found
