@@ -149,12 +149,16 @@ class Issued:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The script made a call that was answered from `ahead` without a turn; the host has to verify it."""
+    """The script made a call that was answered from `ahead` without a turn; the host has to verify it.
+
+    `text` is the JSON that `payload` was parsed from, if the session has it: where it is what was recorded, it needn't
+    be written anew."""
 
     identity: str
     capability: str
     payload: object
     take: int = 1
+    text: str | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from addendum import canon
 from addendum.broker.principal import Ledger, settling
@@ -37,13 +38,15 @@ class Journal:
         """The accounts that this run's calls are held in as well, while they are open here."""
         self._since: int | None = None
         self._room = REMEMBERED
-        self._results: dict[int, Ref | None] = {}
+        self._results: dict[int, Mapping[str, Any] | None] = {}
+        """References to results as they stand in their entries."""
         self._failures: dict[int, Outcome] = {}
 
     def read(self) -> History:
         """Fold in what the store has and this journal hasn't; return the history."""
+        take = self._take
         for stored in self.store.entries(self.run, after=self.history.seq):
-            self._take(stored)
+            take(stored)
         if self._since is None:
             self._since = self.history.seq
         return self.history
@@ -101,13 +104,15 @@ class Journal:
         failed = self._failures.get(seq)
         if failed is not None:
             return failed
-        return Success(self.value(self._results[seq]))
+        result = self._results[seq]
+        return Success(self.value(entries.ref(result)) if result is not None else None)
 
     def size(self, record: Record) -> int:
         """Return how many bytes of JSON a record's result is, 0 for a failure."""
         self._need(record.seq)
-        ref = self._results.get(record.seq)
-        return ref.size if ref is not None else 0
+        result = self._results.get(record.seq)
+        size: int = result["size"] if result is not None else 0
+        return size
 
     def value(self, ref: Ref | None) -> Json:
         """Return the value that a reference stands for, a copy of its own each time."""
@@ -126,8 +131,9 @@ class Journal:
 
     def forget(self, seq: int) -> None:
         """Drop the remembered outcome of a record: it was handed over."""
-        ref = self._results.pop(seq, None)
-        self._room += _weight(ref) if ref is not None else 0
+        result = self._results.pop(seq, None)
+        if result is not None:
+            self._room += _weight(result)
         self._failures.pop(seq, None)
 
     def _take(self, stored: Stored) -> None:
@@ -136,14 +142,16 @@ class Journal:
             self._remember(stored)
 
     def _remember(self, stored: Stored) -> None:
-        failed = entries.failure(stored.body, stored.body["identity"])
-        if failed is not None:
-            self._failures[stored.seq] = failed
+        seq, body = stored.seq, stored.body
+        if "failure" in body:
+            failed = entries.failure(body, body["identity"])
+            assert failed is not None
+            self._failures[seq] = failed
             return
-        ref = entries.ref(stored.body["result"]) if "result" in stored.body else None
-        if stored.seq not in self._results:
-            self._room -= _weight(ref) if ref is not None else 0
-        self._results[stored.seq] = ref
+        result = body.get("result")
+        if result is not None and seq not in self._results:
+            self._room -= _weight(result)
+        self._results[seq] = result
 
     def _need(self, seq: int) -> None:
         if seq in self._results or seq in self._failures:
@@ -155,9 +163,10 @@ class Journal:
             raise StoreCorrupt(f"Entry {seq} of run {self.run} is no record any more.", hint=DAMAGED)
 
 
-def _weight(ref: Ref) -> int:
+def _weight(result: Mapping[str, Any]) -> int:
     """Return about how many bytes a remembered reference takes up."""
-    return AROUND if ref.blob is not None else AROUND + ref.size
+    size: int = result["size"]
+    return AROUND if "blob" in result else AROUND + size
 
 
 def stow(data: bytes, value: Json, blobs: dict[Digest, bytes]) -> Ref:

@@ -238,13 +238,26 @@ class Loop:
             self._unmatched[call.number] = self._fresh[call.number] = self._issuing[call.number] = call
 
     def _served(self, event: Served) -> bool:
-        call = self._call(event)
+        call = self._recorded(event) or self._call(event)
         record = self._own(call)
         if record is None:
             return False
         self._hand(call, record)
         call.forget()
         return True
+
+    def _recorded(self, event: Served) -> Call | None:
+        """Return a call that is, by its text, the one that was recorded at its identity, whose place is as it was: it was
+        bound to the source's positions when it was committed, and its payload needn't be written anew."""
+        claims, text, take = self.claims, event.text, event.take
+        there = claims.prefix.get(event.identity)
+        if there is None or text is None or type(take) is not int or event.capability != there.capability:
+            return None
+        if claims.fate(there) is not Fate.SAME or event.identity in claims.made:
+            return None
+        if canon.payload_digest(text.encode("utf-8", "surrogatepass"), take) != there.digest:
+            return None
+        return self._called(Call(0, event.identity, there.capability, None, b"", there.digest, take))
 
     def _call(self, event: Issued | Served) -> Call:
         program = self.claims.sources.candidate
@@ -264,7 +277,11 @@ class Loop:
             digest = there.digest  # one text for both: a long run has many
         number = event.call if isinstance(event, Issued) else 0
         payload: Any = event.payload if not refused else None
-        call = Call(number, event.identity, event.capability, payload, data, digest, event.take, refused)
+        return self._called(
+            Call(number, event.identity, event.capability, payload, data, digest, event.take, refused)
+        )
+
+    def _called(self, call: Call) -> Call:
         self.calls += not call.is_read
         self.claims.see(call)
         self.handled.called(call)

@@ -313,13 +313,13 @@ class History:
     def _attempt(self, seq: int, body: Mapping[str, Any]) -> None:
         self._sent[seq] = body
         self.attempted = body["number"]
-        capability = sys.intern(body["capability"])
-        usage = self.usage(capability)
+        capability, size = sys.intern(body["capability"]), body["payload"]["size"]
+        usage = self.totals.get(capability) or self.usage(capability)
         usage.calls += 1
-        usage.bytes_out += body["payload"]["size"]
+        usage.bytes_out += size
         if "approval" in body:
             self._approved(body)
-        self.recent.append(Dispatch(body["at_ms"] / 1000, capability, body["hold"], body["payload"]["size"]))
+        self.recent.append(Dispatch(body["at_ms"] / 1000, capability, body["hold"], size))
 
     def _approved(self, body: Mapping[str, Any]) -> None:
         """Use up a person's word. The host's own next try after a certain failure belongs to the same call."""
@@ -350,41 +350,42 @@ class History:
             self.answers.pop(attempt, None)
 
     def _record(self, seq: int, body: Mapping[str, Any]) -> None:
-        self._over(body["attempt"])
-        identity = body["identity"]
-        record = Record(
+        attempt, identity, revision, ok = body["attempt"], body["identity"], body["revision"], "failure" not in body
+        self._over(attempt)
+        capability = sys.intern(body["capability"])
+        self.records[seq] = record = Record(
             seq,
-            None,
             identity,
-            sys.intern(body["capability"]),
+            identity,
+            capability,
             sys.intern(body["fingerprint"]),
             body["digest"],
-            "failure" not in body,
+            ok,
             body["cost"],
-            body["revision"],
-            body["revision"],
-            body["attempt"],
+            revision,
+            revision,
+            attempt,
             body["drive"],
         )
-        self.records[seq] = record
         there = self.prefix.get(identity)
         if there is not None:
-            there.leave(body["revision"])
+            there.leave(revision)
             there.identity = None
             self.open_failures.discard(there.seq)
             if body.get("supersedes") is not None:
-                there.superseded = body["revision"]
+                there.superseded = revision
         self.prefix[identity] = record
-        record.identity = identity
-        if record.is_read:
+        if capability in READS:
             self.sleeps.pop(identity, None)
-        else:
-            usage = self.usage(record.capability)
-            usage.succeeded += record.ok
-            usage.cost += record.cost
-            usage.tokens += body.get("tokens", 0)
-            usage.bytes_in += body["result"]["size"] if "result" in body else 0
-            usage.seconds += body.get("micros", 0) / 1_000_000
+            return
+        usage = self.totals.get(capability) or self.usage(capability)
+        usage.succeeded += ok
+        usage.cost += record.cost
+        usage.tokens += body.get("tokens", 0)
+        usage.seconds += body.get("micros", 0) / 1_000_000
+        result = body.get("result")
+        if result is not None:
+            usage.bytes_in += result["size"]
 
     def _rebind(self, seq: int, body: Mapping[str, Any]) -> None:
         record = self.records[body["record"]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from addendum.canon import Digest
 
@@ -20,8 +20,7 @@ class Entry:
     body: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """An entry as the store keeps it: `seq` counts from 1 without a gap in its run, `chain` is the hash chain's
     value at this entry: SHA-256 over the previous entry's chain (64 hex digits; "" before the first), a newline, the
     kind, a newline, and the canonical bytes of the body."""

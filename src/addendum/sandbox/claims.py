@@ -162,20 +162,29 @@ class Claims:
         name, self._main = self._paths.site(identity)
         if capability != ("ctx.race" if name == "race" else name) or name in FAN_OUTS - {"race"}:
             refuse(f"{capability!r} is called at the place of {name!r}")
+        self._once(identity)
+        return identity, capability, take
+
+    def _once(self, identity: str) -> None:
         if identity in self._identities:
             refuse(f"it made a call twice: {identity!r}")
         self._identities.add(identity)
         self._count()
-        return identity, capability, take
 
     def _serve(self, entry: object) -> None:
         if not isinstance(entry, (tuple, list)) or len(entry) != 4:
             refuse("a served call is malformed")
         identity, capability, text, take = entry
-        identity, capability, take = self._identity(identity, capability, take)
+        if type(identity) is not str or type(capability) is not str or type(take) is not int or take < 1:
+            refuse("a call is malformed")
+        # The host named it itself, so that it needn't be looked at as a path; whether it is this source's and what is
+        # called there, the kernel sees.
         if identity not in self._known:
             refuse(f"it served a call that nobody answered: {identity!r}")
-        self._events.append(Served(identity, capability, self._parse(text), take))
+        self._once(identity)
+        payload = self._parse(text)
+        assert isinstance(text, str)
+        self._events.append(Served(identity, capability, payload, take, text))
 
     def _call(self, identity: object, capability: object, text: object, take: object) -> int:
         identity, capability, take = self._identity(identity, capability, take)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from pydantic_core import from_json
 
 from addendum.canon import MAX_DEPTH, Digest, canonical, sha256
 from addendum.errors import JournalMoved, NotFound, StoreCorrupt, UsageError
 from addendum.ports import RunHeader
 from addendum.records.chain import chain
 from addendum.records.stored import ENVELOPE, Entry, Stored
-
-_DECODE: Final = json.JSONDecoder().raw_decode
 
 
 class Prepared(NamedTuple):
@@ -39,7 +38,7 @@ def prepare(entries: Iterable[Entry]) -> list[Prepared]:
     for entry in entries:
         data = canonical(dict(entry.body), max_depth=MAX_DEPTH + ENVELOPE)
         text = data.decode()
-        prepared.append(Prepared(entry.kind, text, data, _DECODE(text)[0]))
+        prepared.append(Prepared(entry.kind, text, data, from_json(data)))
     return prepared
 
 
@@ -62,12 +61,28 @@ def unseal(row: tuple[int, str, str, str], run: str, where: str) -> Stored:
     """Read an entry back. Raises `StoreCorrupt` if its body isn't a JSON object."""
     seq, kind, link, text = row
     try:
-        body, end = _DECODE(text)
-    except (ValueError, TypeError, RecursionError) as error:
+        body = from_json(text)
+    except (ValueError, TypeError) as error:
         raise damaged(run, where, f"entry {seq} is no JSON ({error})") from error
-    if type(body) is not dict or end != len(text):
+    if type(body) is not dict:
         raise damaged(run, where, f"entry {seq} is no JSON object")
     return Stored(seq, kind, body, link)
+
+
+def unseal_all(rows: Iterable[tuple[int, str, str, str]], after: int, run: str, where: str) -> Iterator[Stored]:
+    """Read entries back, one at a time, that follow on the one with the seq `after`. Raises `StoreCorrupt` at the first
+    that is missing or isn't what was written."""
+    for row in rows:
+        seq, kind, link, text = row
+        after += 1
+        if seq != after:
+            raise damaged(run, where, f"entry {after} is missing")
+        try:
+            body = from_json(text)
+        except (ValueError, TypeError):
+            body = None
+        # A long journal is read here, so only what is wrong takes the longer way, which says what.
+        yield Stored(seq, kind, body, link) if type(body) is dict else unseal(row, run, where)
 
 
 def check_header(header: RunHeader) -> None:

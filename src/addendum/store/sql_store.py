@@ -26,7 +26,7 @@ from addendum.store.entries import (
     stored,
     taken,
     unknown,
-    unseal,
+    unseal_all,
 )
 from addendum.store.leases import Held, Process, Stamp
 
@@ -167,11 +167,8 @@ class SqlStore:
     def _entries(self, run: str, after: int, upto: int, rows: list[Row]) -> Iterator[Stored]:
         where = self._database.where
         while rows:
-            for row in rows:
-                after += 1
-                if row[0] != after:
-                    raise damaged(run, where, f"entry {after} is missing")
-                yield unseal(row, run, where)
+            yield from unseal_all(rows, after, run, where)
+            after += len(rows)
             rows = self._page(run, after, upto)
 
     def _page(self, run: str, after: int, upto: int) -> list[Row]:

@@ -25,7 +25,7 @@ class _wf_Ctx:
             _wf_refuse(payload, "", 0, f"The payload of {name}")
         if take != 1 or type(take) is not int:
             _wf_check_take(take)
-        text = _wf_dumps(payload)
+        text = _wf_text(payload)
         if identity in _wf_known:
             _wf_served.append((identity, name, text, take))
             answer = _wf_known.pop(identity)
@@ -48,7 +48,7 @@ class _wf_Ctx:
             raise TypeError(f"ctx.sleep takes a number of seconds, not a {_wf_kind(seconds)}.")
         if not 0 <= seconds < 9007199254740992:
             raise ValueError("ctx.sleep takes a number of seconds that is not negative.")
-        await _wf_read(prefix, position, "ctx.sleep", _wf_dumps({"seconds": seconds}))
+        await _wf_read(prefix, position, "ctx.sleep", _wf_text({"seconds": seconds}))
 
     def log(self, text):
         _wf_tell("say", "log", str(text))

@@ -57,5 +57,10 @@ def _wf_exc(error):
     return error
 
 
+def _wf_text(payload):
+    # As canonical as it can be said here: the host needn't write it anew to compare it with what it has.
+    return _wf_dumps(payload, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
 def _wf_sound(text):
     return True  # Monty's text is UTF-8: it has no lone surrogates
