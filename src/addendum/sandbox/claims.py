@@ -1,6 +1,7 @@
 """What a guest says in one session, checked against what it may say, as events; and what it is told.
 
-Both interpreters speak through `_wf_host` of guest/body.py: (nonce, kind, a, b, c, d, served).
+Both interpreters speak through `_wf_host` of guest/body.py: (nonce, kind, a, b, c, d, served). `served` are four lines
+for each call that was answered from the table of known answers: identity, capability, take, payload.
 """
 
 from __future__ import annotations
@@ -77,10 +78,8 @@ class Claims:
         _, kind, a, b, c, d, served = message
         if self.ended or not isinstance(kind, str) or kind not in self._hear:
             refuse(f"it is out of order or of no known kind: {kind!r}")
-        if not isinstance(served, list):
-            refuse("it is malformed")
-        for entry in served:
-            self._serve(entry)
+        if served != "":
+            self._serve(served)
         number = self._hear[kind](a, b, c, d)
         return number, number is not None and b != "ctx.race" and self._main
 
@@ -162,29 +161,27 @@ class Claims:
         name, self._main = self._paths.site(identity)
         if capability != ("ctx.race" if name == "race" else name) or name in FAN_OUTS - {"race"}:
             refuse(f"{capability!r} is called at the place of {name!r}")
-        self._once(identity)
-        return identity, capability, take
-
-    def _once(self, identity: str) -> None:
         if identity in self._identities:
             refuse(f"it made a call twice: {identity!r}")
         self._identities.add(identity)
         self._count()
+        return identity, capability, take
 
-    def _serve(self, entry: object) -> None:
-        if not isinstance(entry, (tuple, list)) or len(entry) != 4:
-            refuse("a served call is malformed")
-        identity, capability, text, take = entry
-        if type(identity) is not str or type(capability) is not str or type(take) is not int or take < 1:
-            refuse("a call is malformed")
-        # The host named it itself, so that it needn't be looked at as a path; whether it is this source's and what is
-        # called there, the kernel sees.
-        if identity not in self._known:
-            refuse(f"it served a call that nobody answered: {identity!r}")
-        self._once(identity)
-        payload = self._parse(text)
-        assert isinstance(text, str)
-        self._events.append(Served(identity, capability, payload, take, text))
+    def _serve(self, served: object) -> None:
+        lines = served.split("\n") if isinstance(served, str) else []
+        if not lines or len(lines) % 4:
+            refuse("what it served is malformed")
+        events, known, identities = self._events, self._known, self._identities
+        for identity, capability, take, text in zip(*(iter(lines),) * 4, strict=True):
+            # The host named it itself, so that it needn't be looked at as a path; whether it is this source's and what
+            # is called there, the kernel sees.
+            if identity not in known:
+                refuse(f"it served a call that nobody answered: {identity!r}")
+            if identity in identities:
+                refuse(f"it made a call twice: {identity!r}")
+            identities.add(identity)
+            self._count()
+            events.append(Served(identity, capability, self._parse(text), _take(take), text))
 
     def _call(self, identity: object, capability: object, text: object, take: object) -> int:
         identity, capability, take = self._identity(identity, capability, take)
@@ -234,6 +231,15 @@ class Claims:
 
     def _end(self, *_: object) -> None:
         self.ended = True
+
+
+def _take(text: str) -> int:
+    """Return a take that was sent as text, within what a script may ask for."""
+    if text == "1":
+        return 1
+    if not (text.isascii() and text.isdigit() and text[0] != "0" and len(text) <= 16):
+        refuse(f"a take is malformed: {text[:20]!r}")
+    return int(text)
 
 
 def over(limit: str, message: str) -> Never:

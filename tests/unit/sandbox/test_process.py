@@ -28,7 +28,7 @@ def get():
     return json.loads(data)
 start = get()["start"]
 put(s=0, ready=0)
-call = [start["nonce"], "call", "orchestrate/a.b#0", "a.b", "{}", 1, []]
+call = [start["nonce"], "call", "orchestrate/a.b#0", "a.b", "{}", 1, ""]
 """
 
 
@@ -64,7 +64,7 @@ def test_a_worker_that_speaks_the_protocol_is_believed() -> None:
         'put(s=1, end=["ValueError", "x", [["a", 1]], None])',
         'put(s=1, over="disk")',
         "put(s=1, over=None)",
-        'put(s=1, say=call); put(s=2, say=[start["nonce"], "end", None, None, None, None, []]); put(s=3, say=call)',
+        'put(s=1, say=call); put(s=2, say=[start["nonce"], "end", None, None, None, None, ""]); put(s=3, say=call)',
         "os.write(1, b'\\xff' * 100)",
         "os.write(1, b'HTTP/1.1 200 OK')",
     ],

@@ -10,7 +10,8 @@
 _wf_at = [""]  # the path text of the function that is entered next
 _wf_used = {}  # identity text without ":n" -> how often it was used
 _wf_known = {}  # identity text -> answer: calls of the main strand that are settled already
-_wf_served = []  # calls that were answered from _wf_known and are not reported yet
+_wf_served = []  # calls that were answered from _wf_known and are not reported yet, in four lines each: identity,
+# name, take, payload. None of them has a line break of its own, so they travel as one text.
 _wf_nothing = {}
 
 
@@ -27,7 +28,7 @@ class _wf_Ctx:
             _wf_check_take(take)
         text = _wf_text(payload)
         if identity in _wf_known:
-            _wf_served.append((identity, name, text, take))
+            _wf_served.append(f"{identity}\n{name}\n{take}\n{text}")
             answer = _wf_known.pop(identity)
             if answer[0]:
                 return answer[1]
@@ -93,12 +94,12 @@ class _wf_Ctx:
 
 
 def _wf_tell(kind, a=None, b=None, c=None):
-    _wf_host(_wf_nonce, kind, a, b, c, None, _wf_served)
+    _wf_host(_wf_nonce, kind, a, b, c, None, "\n".join(_wf_served))
     _wf_served.clear()
 
 
 async def _wf_ask(identity, name, text, take):
-    answer = _wf_host(_wf_nonce, "call", identity, name, text, take, _wf_served)
+    answer = _wf_host(_wf_nonce, "call", identity, name, text, take, "\n".join(_wf_served))
     _wf_served.clear()
     if type(answer) is not str:
         answer = await answer
@@ -122,7 +123,7 @@ def _wf_enter(prefix, position):
 async def _wf_read(prefix, position, name, text):
     identity = _wf_enter(prefix, position)
     if identity in _wf_known:
-        _wf_served.append((identity, name, text, 1))
+        _wf_served.append(f"{identity}\n{name}\n1\n{text}")
         answer = _wf_known.pop(identity)
         if answer[0]:
             return answer[1]
@@ -280,19 +281,24 @@ def _wf_check_take(take):
 
 
 def _wf_plain(value, depth):
-    # Whether JSON can say the value. Lone surrogates are looked for by _wf_dumps' caller, where they can exist.
+    # Whether JSON can say the value. What an object mostly has in it is looked at here, without a call.
     kind = type(value)
     if kind is dict:
         if depth > 63:
             return False
         for key, item in value.items():
-            if type(key) is not str or not _wf_sound(key):
+            if type(key) is not str or (_wf_unsound is not None and _wf_unsound(key)):
                 return False
-            if not _wf_plain(item, depth + 1):
-                return False
+            kind = type(item)
+            if kind is int:
+                if not -9007199254740992 < item < 9007199254740992:
+                    return False
+            elif kind is not str or _wf_unsound is not None:
+                if not _wf_plain(item, depth + 1):
+                    return False
         return True
     if kind is str:
-        return _wf_sound(value)
+        return _wf_unsound is None or not _wf_unsound(value)
     if kind is list or kind is tuple:
         if depth > 63:
             return False
@@ -318,11 +324,11 @@ def _wf_refuse(value, where, depth, what):
         for key, item in value.items() if kind is dict else enumerate(value):
             if kind is dict and type(key) is not str:
                 raise TypeError(f"{says}the key {key!r} is a {_wf_kind(key)}, not text{place}Write str(key).")
-            if kind is dict and not _wf_sound(key):
+            if kind is dict and _wf_unsound is not None and _wf_unsound(key):
                 raise ValueError(f"{says}a key has a lone surrogate{place}Send text that is valid Unicode.")
             _wf_refuse(item, f"{where}/{key}", depth + 1, what)
     elif kind is str:
-        if not _wf_sound(value):
+        if _wf_unsound is not None and _wf_unsound(value):
             raise ValueError(f"{says}the text has a lone surrogate{place}Send text that is valid Unicode.")
     elif kind is int:
         if not -9007199254740992 < value < 9007199254740992:

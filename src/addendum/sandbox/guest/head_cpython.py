@@ -41,8 +41,8 @@ def _wf_exc(error):
     return error
 
 
-def _wf_sound(text):
-    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
+def _wf_unsound(text):
+    return not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text)
 
 
 def _wf_dumps(value):

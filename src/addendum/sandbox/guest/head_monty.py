@@ -62,5 +62,4 @@ def _wf_text(payload):
     return _wf_dumps(payload, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
-def _wf_sound(text):
-    return True  # Monty's text is UTF-8: it has no lone surrogates
+_wf_unsound = None  # Monty's text is UTF-8: it has no lone surrogates
