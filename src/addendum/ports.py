@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias, runtime_checkable
 
 from addendum.canon import Digest, Json
 from addendum.records.outcome import Outcome
@@ -180,6 +180,13 @@ class RaceEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class Handed:
+    """One outcome of a batch reached its call. What follows, up to the next of them, is what it led to."""
+
+    call: int
+
+
+@dataclass(frozen=True, slots=True)
 class Said:
     """The script logged a text, or named a phase."""
 
@@ -208,7 +215,7 @@ class Raised:
     frames: tuple[tuple[int, str], ...] = ()
 
 
-Event: TypeAlias = Issued | Served | FanOut | RaceEnded | Said
+Event: TypeAlias = Issued | Served | FanOut | RaceEnded | Handed | Said
 End: TypeAlias = Returned | Raised
 
 
@@ -266,6 +273,19 @@ class Session(Protocol):
 
     def close(self) -> None:
         """Let go of the script, wherever it is: it never runs again, nothing of it is left behind."""
+
+
+@runtime_checkable
+class BatchSession(Protocol):
+    """A session that takes a batch of outcomes in one turn, so that a fan-out need not cross the boundary once a
+    branch."""
+
+    def advance_all(self, answers: Sequence[Answer], ahead: Sequence[Known] = ()) -> Turn:
+        """Hand outcomes over, one after the other, and run to quiescence; a `Handed` event says where each arrived.
+
+        It is the same as to hand them over one at a time if each leads its strand to where that waits again, without
+        anything else being able to go on. That holds for direct branches of one `parallel` or `pipeline` that start no
+        fan-out; who gives the answers has to look at the events for it. Raises what `advance` raises."""
 
 
 class Sandbox(Protocol):

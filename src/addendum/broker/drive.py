@@ -18,6 +18,8 @@ from addendum.broker.settle import Settler
 from addendum.canon import Digest, Json
 from addendum.errors import LimitExceeded, NotJson, SandboxError, SandboxMissing, StoreError
 from addendum.kernel import binding
+from addendum.kernel.batch import batches
+from addendum.kernel.calls import Call
 from addendum.kernel.loop import (
     Astray,
     Bind,
@@ -34,10 +36,9 @@ from addendum.kernel.loop import (
     Suspended,
     Wait,
 )
-from addendum.ports import Answer, End, Known, Raised, Returned, Said, Session, Turn
+from addendum.ports import Answer, BatchSession, End, Known, Raised, Returned, Said, Session, Turn
 from addendum.records.entries import Ref
 from addendum.records.history import Record
-from addendum.records.outcome import Outcome
 from addendum.records.stored import Entry
 
 POLL = 0.25
@@ -77,6 +78,8 @@ class Drive:
     """The sandbox isn't here: whoever asked for the run is told so, and nothing of it was done."""
     _session: Session | None = None
     _feed: Feed | None = None
+    _one_by_one: bool = False
+    """Whether nothing travels ahead any more, nor in batches: the script did something else than that rests on."""
     _started: float = 0.0
     _renewed: float = 0.0
     _looked: float = 0.0
@@ -108,14 +111,12 @@ class Drive:
             result = self._steps()
             self._close()
             if isinstance(result, Astray):
-                if self._feed is None:
+                if self._one_by_one:
                     binding.refuse(f"it was answered what nobody settled: {result.identity!r}")
-                # Nothing was sent on the strength of what travelled ahead. Once more, a call at a time.
-                told = self.loop.told
-                self.loop = self.new_loop()
-                self.loop.silent = told
+                # Nothing was sent on the strength of what travelled ahead or in a batch. Once more, a call at a time.
+                self.loop = self.loop.again(self.new_loop())
                 self.settler.rule.claims = self.loop.claims
-                self._feed = None
+                self._feed, self._one_by_one = None, True
                 self.settler.flights.asked.clear()
                 self.settler.flights.blocked.clear()
                 self.settler.flights.gated.clear()
@@ -125,6 +126,9 @@ class Drive:
     def _steps(self) -> Result:
         self.settler.accounts.logged = 0
         self._session = session = self.open_session()
+        if isinstance(session, BatchSession) and not self._one_by_one:
+            claims = self.loop.claims
+            self.loop.batches = batches(claims.sources.candidate, claims.prefix.values(), self.settler.journal.size)
         steps = self.loop.run()
         reply: Reply = None
         while True:
@@ -142,12 +146,8 @@ class Drive:
         match request:
             case Start():
                 return self._turn(session, None, self._feed.chunk() if self._feed else ())
-            case HandOver(call, record):
-                journal = self.settler.journal
-                outcome: Outcome = journal.outcome(record)
-                journal.forget(record.seq)
-                ahead = self._feed.after(record.seq) if self._feed else ()
-                return self._turn(session, Answer(call.number, outcome), ahead)
+            case HandOver(call, record, batch):
+                return self._hand(session, [(call, record), *batch])
             case Bind(claims, late):
                 halt = self.settler.rule.doubt(claims if late else ())
                 if halt is None:
@@ -165,11 +165,28 @@ class Drive:
             case Wait():
                 return self._wait()
 
-    def _turn(self, session: Session, answer: Answer | None, ahead: Sequence[Known]) -> Turn:
+    def _hand(self, session: Session, batch: Sequence[tuple[Call, Record]]) -> Turn | Astray:
+        journal = self.settler.journal
+        answers = [Answer(call.number, journal.outcome(record)) for call, record in batch]
+        for _, record in batch:
+            journal.forget(record.seq)
+        ahead = self._feed.after(batch[-1][1].seq) if self._feed else ()
+        if len(answers) == 1:
+            return self._turn(session, answers[0], ahead)
+        try:
+            return self._turn(session, answers, ahead)
+        except LimitExceeded:
+            return Astray(batch[0][0].identity)  # one at a time, each has a turn's limits for itself
+
+    def _turn(self, session: Session, answer: Answer | list[Answer] | None, ahead: Sequence[Known]) -> Turn:
         """Let the script go on, and count what it takes itself."""
         clock, accounts = self.settler.clock, self.settler.accounts
         started = clock.monotonic()
-        turn = session.advance(answer, ahead)
+        if isinstance(answer, list):
+            assert isinstance(session, BatchSession)
+            turn = session.advance_all(answer, ahead)
+        else:
+            turn = session.advance(answer, ahead)
         accounts.computed += clock.monotonic() - started
         for event in turn.events:
             if isinstance(event, Said):

@@ -5,7 +5,7 @@ Whoever drives it answers each request; a run, a plan, a step by hand are the sa
 | request | the driver | answers with |
 | --- | --- | --- |
 | `Start` | opens the session and runs the script to quiescence | a `Turn` |
-| `HandOver` | hands one record's outcome over and runs on to quiescence | a `Turn` |
+| `HandOver` | hands a record's outcome over (and others after it) and runs on to quiescence | a `Turn` |
 | `Bind` | notes that records belong to other identities from here on | None, or a `Halt` |
 | `Settle` | decides on new calls, and sends those that may be sent | what is settled at once, a `Halt`, or `Held` |
 | `Wait` | waits until at least one call in flight is settled | those records in order; none if nothing can come |
@@ -13,12 +13,16 @@ Whoever drives it answers each request; a run, a plan, a step by hand are the sa
 The rules that the loop keeps: results are handed over one at a time, and the script runs to quiescence in between;
 while any pending call has a record, the one with the lowest sequence number is handed over; calls are given to
 `Settle` only when none has. Recorded reads and race winners are settled before anything is sent.
+
+Results are handed over in batches where that comes to the same (`kernel.batch`): the loop then takes the same steps, one
+for each `Handed` event, and goes astray if one of them isn't the step that it would have taken by itself.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Generator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -26,10 +30,11 @@ from addendum import canon
 from addendum.errors import NotJson, StopKind
 from addendum.identity import JOIN
 from addendum.kernel import binding
+from addendum.kernel.batch import MOST, Batches
 from addendum.kernel.calls import Call, Handled
 from addendum.kernel.claims import Ambiguous, Claims
 from addendum.kernel.sources import Fate
-from addendum.ports import Answer, End, FanOut, Issued, RaceEnded, Said, Served, Turn
+from addendum.ports import Answer, End, FanOut, Handed, Issued, RaceEnded, Said, Served, Turn
 from addendum.records.history import Record
 
 
@@ -40,10 +45,11 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """Hand a record's outcome to a call."""
+    """Hand a record's outcome to a call, and those of `batch` after it, all in one turn."""
 
     call: Call
     record: Record
+    batch: tuple[tuple[Call, Record], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +115,14 @@ class Suspended:
 
 @dataclass(frozen=True, slots=True)
 class Astray:
-    """The script asked for something else than what travelled ahead of it: start again without that."""
+    """The script asked for something else than what travelled ahead of it, or did something else than what a batch
+    rests on: start again without either."""
 
     identity: str
 
 
 Result: TypeAlias = Finished | Halted | Suspended | Astray
-Reply: TypeAlias = "Turn | Sequence[Record] | Halt | Held | None"
+Reply: TypeAlias = "Turn | Astray | Sequence[Record] | Halt | Held | None"
 
 
 _LATE: Final = 1 << 59
@@ -143,6 +150,8 @@ class Loop:
     """How many events `notice` had, or would have had."""
     silent: int = 0
     """So many events were told by an execution that went astray, and aren't told again."""
+    batches: Batches | None = None
+    """Which results go in batches, None if none does."""
     _ready: list[tuple[int, int, Record]] = field(default_factory=list)
     _unmatched: dict[int, Call] = field(default_factory=dict)
     _fresh: dict[int, Call] = field(default_factory=dict)
@@ -158,11 +167,14 @@ class Loop:
     def run(self) -> Generator[Request, Reply, Result]:
         """Yield requests until the script ends, is stopped, or waits for what can't come."""
         turn = yield Start()
+        left: deque[int] = deque()
         while True:
             assert isinstance(turn, Turn)
-            astray = self._ingest(turn)
+            astray = self._ingest(turn, left)
             if astray is not None:
                 return astray
+            if left:
+                binding.refuse("it took an answer and never said so")
             claims = (*self._match_lost(), *self._match(tuple(self._issuing), early=True))
             self._issuing.clear()
             if claims and isinstance(reply := (yield Bind(claims)), Halt):
@@ -184,8 +196,18 @@ class Loop:
                     return Suspended(tuple(self.pending.values()))
                 self._arrive(settled)
             step = self._next()
+            left.extend(call.number for call, _ in step.batch)
             turn = yield step
+            if isinstance(turn, Astray):
+                return turn
             step.call.forget()
+
+    def again(self, fresh: Loop) -> Loop:
+        """Let a fresh loop do the execution once more that went astray in this one: nothing is told twice, and what this
+        one saw settled is new to it, too."""
+        fresh.silent = self.told
+        fresh._new = self._new
+        return fresh
 
     def _settle(self) -> Generator[Request, Reply, Sequence[Record] | Halt]:
         reads = tuple(call for call in self._fresh.values() if call.is_read)
@@ -210,7 +232,10 @@ class Loop:
         assert isinstance(reply, Sequence)
         return reply
 
-    def _ingest(self, turn: Turn) -> Astray | None:
+    def _ingest(self, turn: Turn, left: deque[int]) -> Astray | None:
+        """Take what the script did. `left` are the calls of the last batch whose answers haven't arrived: their
+        numbers, in order."""
+        first = bool(left)
         for event in turn.events:
             match event:
                 case Issued():
@@ -219,12 +244,28 @@ class Loop:
                     if not self._served(event):
                         return Astray(event.identity)
                 case FanOut():
+                    if left:
+                        return Astray(event.frame)
                     self.claims.see_width(event.frame, event.branches)
                 case RaceEnded():
                     self._race_ended(event)
+                case Handed():
+                    if not first and not self._arrived(event.call, left):
+                        return Astray("")
+                    first = False
                 case Said():
                     self._tell({"event": event.kind, "text": event.text})
         return None
+
+    def _arrived(self, number: int, left: deque[int]) -> bool:
+        """Take the step that hands one more result over, if it is the one that would be taken now."""
+        if self._match_lost() or self._match(tuple(self._issuing), early=True):
+            return False
+        self._issuing.clear()
+        if not left or left.popleft() != number or not self._ready or self._ready[0][1] != number:
+            return False
+        self._take().call.forget()
+        return True
 
     def _issued(self, event: Issued) -> None:
         if event.call in self.pending:
@@ -277,9 +318,7 @@ class Loop:
             digest = there.digest  # one text for both: a long run has many
         number = event.call if isinstance(event, Issued) else 0
         payload: Any = event.payload if not refused else None
-        return self._called(
-            Call(number, event.identity, event.capability, payload, data, digest, event.take, refused)
-        )
+        return self._called(Call(number, event.identity, event.capability, payload, data, digest, event.take, refused))
 
     def _called(self, call: Call) -> Call:
         self.calls += not call.is_read
@@ -343,6 +382,18 @@ class Loop:
                 heapq.heappush(self._ready, (record.seq, call.number, record))
 
     def _next(self) -> HandOver:
+        step = self._take()
+        if self.batches is None or not self._ready:
+            return step
+        batch = self.batches.after(step.call, step.record, self._upcoming())
+        return HandOver(step.call, step.record, batch) if batch else step
+
+    def _upcoming(self) -> Iterator[tuple[Call, Record]]:
+        """Yield what is ready, in the order of hand-over, as much as goes into a batch."""
+        for _, number, record in heapq.nsmallest(MOST - 1, self._ready):
+            yield self.pending[number], record
+
+    def _take(self) -> HandOver:
         _, number, record = heapq.heappop(self._ready)
         call = self.pending.pop(number)
         self._waiting.pop(call.identity, None)

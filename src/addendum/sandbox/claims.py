@@ -1,7 +1,8 @@
 """What a guest says in one session, checked against what it may say, as events; and what it is told.
 
 Both interpreters speak through `_wf_host` of guest/body.py: (nonce, kind, a, b, c, d, served). `served` are four lines
-for each call that was answered from the table of known answers: identity, capability, take, payload.
+for each call that was answered from the table of known answers: identity, capability, take, payload; without
+capability and payload, for each call that an answer of a batch reached.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from addendum.ports import (
     Answer,
     Event,
     FanOut,
+    Handed,
     Issued,
     Known,
     Limits,
@@ -61,12 +63,15 @@ class Claims:
         """Calls without an answer, by number: their identities. A race's losers are taken out."""
         self.ended = False
         """Whether the script itself came to its end, well or not."""
+        self._travelling: dict[str, int] = {}
+        """Calls of a batch whose answers haven't arrived yet: identities, and numbers."""
         self._hear: dict[str, Callable[[object, object, object, object], int | None]] = {
             "call": self._call,
             "fan": self._fan,
             "won": self._won,
             "say": self._say,
             "end": self._end,
+            "handed": self._handed,
         }
 
     def hear(self, message: Sequence[object]) -> tuple[int | None, bool]:
@@ -84,7 +89,9 @@ class Claims:
         return number, number is not None and b != "ctx.race" and self._main
 
     def drain(self) -> tuple[Event, ...]:
-        """Return the events since the last time."""
+        """Return the events since the last time. Raises `ProtocolViolation` if an answer didn't arrive."""
+        if self._travelling:
+            refuse(f"it took an answer and never said so: {next(iter(self._travelling))!r}")
         events = tuple(self._events)
         self._events.clear()
         return events
@@ -98,6 +105,14 @@ class Claims:
         if ahead:
             told.append(self._table(ahead))
         return json.dumps(told)
+
+    def answers(self, answers: Sequence[Answer], ahead: Sequence[Known]) -> list[str]:
+        """Settle the calls of a batch; return the texts that the guest gets, in order. Raises as `answer` does."""
+        for answer in answers:
+            if answer.call in self.waiting:
+                self._travelling[self.waiting[answer.call]] = answer.call
+        *most, last = answers
+        return ["+" + self.answer(answer, ()) for answer in most] + ["!" + self.answer(last, ahead)]
 
     def table(self, ahead: Sequence[Known]) -> str:
         """Return the text of a table of known answers, for the start."""
@@ -175,6 +190,9 @@ class Claims:
         for identity, capability, take, text in zip(*(iter(lines),) * 4, strict=True):
             # The host named it itself, so that it needn't be looked at as a path; whether it is this source's and what
             # is called there, the kernel sees.
+            if not capability:
+                events.append(Handed(self._arrived(identity)))
+                continue
             if identity not in known:
                 refuse(f"it served a call that nobody answered: {identity!r}")
             if identity in identities:
@@ -182,6 +200,12 @@ class Claims:
             identities.add(identity)
             self._count()
             events.append(Served(identity, capability, self._parse(text), _take(take), text))
+
+    def _arrived(self, identity: str) -> int:
+        number = self._travelling.pop(identity, None)
+        if number is None:
+            refuse(f"it took an answer that wasn't given to it: {identity!r}")
+        return number
 
     def _call(self, identity: object, capability: object, text: object, take: object) -> int:
         identity, capability, take = self._identity(identity, capability, take)
@@ -228,6 +252,9 @@ class Claims:
         if self._said > self._limits.output:
             over("output", f"The script logged more than {self._limits.output:,} bytes.")
         self._events.append(Said("log" if kind == "log" else "phase", text))
+
+    def _handed(self, *_: object) -> None:
+        """What arrived is said with every message."""
 
     def _end(self, *_: object) -> None:
         self.ended = True

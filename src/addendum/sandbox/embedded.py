@@ -171,21 +171,29 @@ class EmbeddedSession:
 
     def advance(self, answer: Answer | None, ahead: Sequence[Known] = ()) -> Turn:
         """Run to quiescence; see `ports.Session`."""
+        return self._turn(() if answer is None else (answer,), ahead)
+
+    def advance_all(self, answers: Sequence[Answer], ahead: Sequence[Known] = ()) -> Turn:
+        """Hand a batch of outcomes over; see `ports.BatchSession`."""
+        if not answers or self._snapshot is None:
+            raise UsageError("The script waits for an answer.", hint="Hand one over.")
+        return self._turn(answers, ahead)
+
+    def _turn(self, answers: Sequence[Answer], ahead: Sequence[Known]) -> Turn:
         if self._session is None:
             raise UsageError("This session is over.", hint="Open a new one.")
         try:
-            end = self._advance(self._session, answer, ahead)
+            end = self._advance(self._session, answers, ahead)
+            turn = Turn(self._claims.drain(), end)
+            if end is None and not self._claims.waiting:
+                refuse("the script waits for nothing")
+            if end is not None:
+                self.close()
         except UsageError:
             raise
         except BaseException:
             self.close()
             raise
-        turn = Turn(self._claims.drain(), end)
-        if end is not None:
-            self.close()
-        elif not self._claims.waiting:
-            self.close()
-            refuse("the script waits for nothing")
         return turn
 
     @property
@@ -199,15 +207,15 @@ class EmbeddedSession:
         if session is not None:
             session.__exit__(None, None, None)
 
-    def _advance(self, session: MontySession, answer: Answer | None, ahead: Sequence[Known]) -> End | None:
+    def _advance(self, session: MontySession, answers: Sequence[Answer], ahead: Sequence[Known]) -> End | None:
         try:
             if self._snapshot is None:
-                if answer is not None:
+                if answers:
                     raise UsageError("The script has not started.", hint="Start it without an answer.")
                 return self._run(self._begin(session, ahead))
-            if answer is None:
+            if not answers:
                 raise UsageError("The script waits for an answer.", hint="Hand one over.")
-            return self._run(self._hand(self._snapshot, answer, ahead))
+            return self._run(self._hand(self._snapshot, answers, ahead))
         except MontyCrashedError as error:
             self._crashed(error)
         except (MontyRuntimeError, MontySyntaxError) as error:
@@ -231,16 +239,22 @@ class EmbeddedSession:
             print_callback=_drop,
         )
 
-    def _hand(self, snapshot: _Snapshot, answer: Answer, ahead: Sequence[Known]) -> _Snapshot:
-        text = self._claims.answer(answer, ahead)
+    def _hand(self, snapshot: _Snapshot, answers: Sequence[Answer], ahead: Sequence[Known]) -> _Snapshot:
+        many = len(answers) > 1
+        texts = self._claims.answers(answers, ahead) if many else [self._claims.answer(answers[0], ahead)]
         if self._held is not None and isinstance(snapshot, FunctionSnapshot):
             held, self._held = self._held, None
-            if held != answer.call:
+            if many or held != answers[0].call:
                 refuse("two strands wait where one can")
-            return snapshot.resume({"return_value": text})
+            return snapshot.resume({"return_value": texts[0]})
         if not isinstance(snapshot, FutureSnapshot):
             refuse("it is out of order")
-        return snapshot.resume({self._numbers.pop(answer.call): {"return_value": text}})
+        return snapshot.resume(
+            {
+                self._numbers.pop(answer.call): {"return_value": text}
+                for answer, text in zip(answers, texts, strict=True)
+            }
+        )
 
     def _run(self, snapshot: _Snapshot) -> End | None:
         """Run on until every strand waits. Returns the end if it came."""

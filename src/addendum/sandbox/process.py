@@ -185,11 +185,20 @@ class ProcessSession:
 
     def advance(self, answer: Answer | None, ahead: Sequence[Known] = ()) -> Turn:
         """Run to quiescence; see `ports.Session`."""
+        return self._advance(() if answer is None else (answer,), ahead)
+
+    def advance_all(self, answers: Sequence[Answer], ahead: Sequence[Known] = ()) -> Turn:
+        """Hand a batch of outcomes over; see `ports.BatchSession`."""
+        if not answers:
+            raise UsageError("The script waits for an answer.", hint="Hand one over.")
+        return self._advance(answers, ahead)
+
+    def _advance(self, answers: Sequence[Answer], ahead: Sequence[Known]) -> Turn:
         if self._worker is None:
             raise UsageError("This session is over.", hint="Open a new one.")
-        if (answer is None) == self._started:
+        if bool(answers) != self._started:
             raise UsageError("A session starts without an answer and goes on with one.", hint="Hand one over.")
-        message = self._begin(ahead) if answer is None else self._hand(answer, ahead)
+        message = self._hand(answers, ahead) if answers else self._begin(ahead)
         first = not self._started
         self._started = True
         try:
@@ -241,8 +250,10 @@ class ProcessSession:
             }
         }
 
-    def _hand(self, answer: Answer, ahead: Sequence[Known]) -> dict[str, Json]:
-        return {"answer": self._claims.answer(answer, ahead), "call": answer.call}
+    def _hand(self, answers: Sequence[Answer], ahead: Sequence[Known]) -> dict[str, Json]:
+        many = len(answers) > 1
+        texts = self._claims.answers(answers, ahead) if many else [self._claims.answer(answers[0], ahead)]
+        return {"answers": [[answer.call, text] for answer, text in zip(answers, texts, strict=True)]}
 
     def _turn(self, message: dict[str, Json]) -> End | None:
         try:

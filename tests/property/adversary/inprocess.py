@@ -74,8 +74,17 @@ class InProcessSession:
         if answer is None:
             self._begin(ahead)
         else:
-            text = self.claims.answer(answer, ahead)
+            self.waiting.pop(answer.call).settle(self.claims.answer(answer, ahead))
+        return self._turn()
+
+    def advance_all(self, answers: Sequence[Answer], ahead: Sequence[Known] = ()) -> Turn:
+        """Hand a batch of outcomes over; see `ports.BatchSession`."""
+        texts = self.claims.answers(answers, ahead)
+        for answer, text in zip(answers, texts, strict=True):
             self.waiting.pop(answer.call).settle(text)
+        return self._turn()
+
+    def _turn(self) -> Turn:
         while self.ready and not self.main.done:
             self.ready.pop(0).step()
         end = self._end() if self.main.done else None
@@ -102,8 +111,7 @@ class InProcessSession:
         self.ready.append(self.main)
 
     def _host(self, *message: Any) -> Any:
-        served = message[6]
-        number, _ = self.claims.hear((*message[:6], list(served)))
+        number, _ = self.claims.hear(message)
         if number is None:
             return None
         future = self.waiting[number] = self.names["Future"]()

@@ -6,12 +6,13 @@
 # The host is reached by one function: _wf_host(nonce, kind, a, b, c, d, served). It returns at once for all kinds but
 # "call", for which it returns the answer's text (Monty, when nothing else can run) or something to await for it.
 # An answer is JSON text: [1, value] or [0, code, message, retryable, identity], with one more element when the host
-# hands over a table of known answers, {identity: answer}.
+# hands over a table of known answers, {identity: answer}. In a batch, each has a "+" in front of it, the last one a "!".
 _wf_at = [""]  # the path text of the function that is entered next
 _wf_used = {}  # identity text without ":n" -> how often it was used
 _wf_known = {}  # identity text -> answer: calls of the main strand that are settled already
 _wf_served = []  # calls that were answered from _wf_known and are not reported yet, in four lines each: identity,
-# name, take, payload. None of them has a line break of its own, so they travel as one text.
+# name, take, payload; without name and payload, calls that an answer of a batch reached. No line has a break of its own,
+# so they travel as one text.
 _wf_nothing = {}
 
 
@@ -26,14 +27,14 @@ class _wf_Ctx:
             _wf_refuse(payload, "", 0, f"The payload of {name}")
         if take != 1 or type(take) is not int:
             _wf_check_take(take)
-        text = _wf_text(payload)
         if identity in _wf_known:
-            _wf_served.append(f"{identity}\n{name}\n{take}\n{text}")
+            # As canonical as it can be said here: the host needn't write it anew to compare it with what it has.
+            _wf_served.append(f"{identity}\n{name}\n{take}\n{_wf_sorted(payload)}")
             answer = _wf_known.pop(identity)
             if answer[0]:
                 return answer[1]
             raise _wf_failure(answer[1], answer[2], answer[3], answer[4])
-        return await _wf_ask(identity, name, text, take)
+        return await _wf_ask(identity, name, _wf_dumps(payload), take)
 
     async def now(self, prefix, position):
         return await _wf_read(prefix, position, "ctx.now", "{}")
@@ -49,7 +50,7 @@ class _wf_Ctx:
             raise TypeError(f"ctx.sleep takes a number of seconds, not a {_wf_kind(seconds)}.")
         if not 0 <= seconds < 9007199254740992:
             raise ValueError("ctx.sleep takes a number of seconds that is not negative.")
-        await _wf_read(prefix, position, "ctx.sleep", _wf_text({"seconds": seconds}))
+        await _wf_read(prefix, position, "ctx.sleep", _wf_sorted({"seconds": seconds}))
 
     def log(self, text):
         _wf_tell("say", "log", str(text))
@@ -103,6 +104,13 @@ async def _wf_ask(identity, name, text, take):
     _wf_served.clear()
     if type(answer) is not str:
         answer = await answer
+        if answer[0] != "[":
+            # One of a batch: the host has to see that they come in their order, and that nothing comes between. The last
+            # one says so by itself, the others with it.
+            _wf_served.append(f"{identity}\n\n0\n")
+            if answer[0] == "!":
+                _wf_tell("handed")
+            answer = answer[1:]
     answer = _wf_loads(answer)
     if answer[0]:
         if len(answer) == 3:

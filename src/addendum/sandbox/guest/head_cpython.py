@@ -5,8 +5,7 @@
 import json
 
 _wf_loads = json.loads
-# As canonical as it can be said here: the host needn't write it anew to compare it with what it has.
-_wf_text = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), check_circular=False).encode
+_wf_sorted = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), check_circular=False).encode
 
 
 class CapabilityError(Exception):

@@ -57,8 +57,7 @@ def _wf_exc(error):
     return error
 
 
-def _wf_text(payload):
-    # As canonical as it can be said here: the host needn't write it anew to compare it with what it has.
+def _wf_sorted(payload):
     return _wf_dumps(payload, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
