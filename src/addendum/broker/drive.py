@@ -72,7 +72,7 @@ class Drive:
     new_feed: Callable[[Loop], Feed | None]
     max_result: int
     stop_requested: threading.Event
-    loop: Loop = field(init=False)
+    loop: Loop
     rebound: int = 0
     missing: SandboxMissing | None = None
     """The sandbox isn't here: whoever asked for the run is told so, and nothing of it was done."""
@@ -83,9 +83,6 @@ class Drive:
     _started: float = 0.0
     _renewed: float = 0.0
     _looked: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.loop = self.new_loop()
 
     def run(self) -> Ending:
         """Drive the script to its end, a stop, or a wait that only a person ends; then let calls in flight land."""
@@ -167,9 +164,7 @@ class Drive:
 
     def _hand(self, session: Session, batch: Sequence[tuple[Call, Record]]) -> Turn | Astray:
         journal = self.settler.journal
-        answers = [Answer(call.number, journal.outcome(record)) for call, record in batch]
-        for _, record in batch:
-            journal.forget(record.seq)
+        answers = [Answer(call.number, journal.spend(record)[0]) for call, record in batch]
         ahead = self._feed.after(batch[-1][1].seq) if self._feed else ()
         if len(answers) == 1:
             return self._turn(session, answers[0], ahead)

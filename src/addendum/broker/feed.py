@@ -12,7 +12,7 @@ from addendum.ports import Known
 from addendum.records.history import Record
 
 _BRANCH = re.compile(r"#\d+(?::\d+)?\[")
-CHUNK = 256
+CHUNK = 512
 CHUNK_BYTES = 1024 * 1024
 
 
@@ -30,13 +30,13 @@ class Feed:
         room = CHUNK_BYTES
         while self.next < len(self.records) and len(found) < CHUNK and room > 0:
             record = self.records[self.next]
-            room -= self.journal.size(record)
-            if found and room < 0:
+            if found and self.journal.size(record) > room:
                 break
             self.next += 1
             assert record.identity is not None
-            found.append(Known(record.identity, self.journal.outcome(record)))
-            self.journal.forget(record.seq)
+            outcome, size = self.journal.spend(record)
+            room -= size
+            found.append(Known(record.identity, outcome))
         return tuple(found)
 
     def after(self, seq: int) -> tuple[Known, ...]:

@@ -102,10 +102,22 @@ class Journal:
         seq = record.seq
         self._need(seq)
         failed = self._failures.get(seq)
+        return failed if failed is not None else self._success(self._results[seq])
+
+    def spend(self, record: Record) -> tuple[Outcome, int]:
+        """Return a record's outcome, and how many bytes of JSON its result is (0 for a failure); and forget it: it is
+        handed over."""
+        seq = record.seq
+        self._need(seq)
+        failed = self._failures.pop(seq, None)
         if failed is not None:
-            return failed
-        result = self._results[seq]
-        return Success(self.value(entries.ref(result)) if result is not None else None)
+            return failed, 0
+        result = self._results.pop(seq)
+        if result is None:
+            return Success(None), 0
+        self._room += _weight(result)
+        size: int = result["size"]
+        return self._success(result), size
 
     def size(self, record: Record) -> int:
         """Return how many bytes of JSON a record's result is, 0 for a failure."""
@@ -129,12 +141,10 @@ class Journal:
             ) from None
         return value
 
-    def forget(self, seq: int) -> None:
-        """Drop the remembered outcome of a record: it was handed over."""
-        result = self._results.pop(seq, None)
-        if result is not None:
-            self._room += _weight(result)
-        self._failures.pop(seq, None)
+    def _success(self, result: Mapping[str, Any] | None) -> Success:
+        if result is None:
+            return Success(None)
+        return Success(result["value"] if "value" in result else self.value(entries.ref(result)))
 
     def _take(self, stored: Stored) -> None:
         self.history.take(stored)

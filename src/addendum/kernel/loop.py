@@ -134,10 +134,11 @@ EARLY: Final = ((True, 0), (False, 0))
 
 @dataclass(slots=True)
 class Loop:
-    """One execution of a script over a prefix. `notice` is told what the script said and what was handed over."""
+    """One execution of a script over a prefix. `notice` is told what the script said and what was handed over; None if
+    nobody watches."""
 
     claims: Claims
-    notice: Callable[[dict[str, Any]], None] = lambda event: None
+    notice: Callable[[dict[str, Any]], None] | None = None
     max_payload: int = 1024 * 1024
     handled: Handled = field(default_factory=Handled)
     pending: dict[int, Call] = field(default_factory=dict)
@@ -409,6 +410,8 @@ class Loop:
             return
         replayed = record.seq not in self._new
         self.served += replayed
+        if self.notice is None:
+            return
         self._tell(
             {
                 "event": "replayed" if replayed else "handed_over",
@@ -421,7 +424,7 @@ class Loop:
 
     def _tell(self, event: dict[str, Any]) -> None:
         self.told += 1
-        if self.told > self.silent:
+        if self.notice is not None and self.told > self.silent:
             self.notice(event)
 
     def _race_ended(self, event: RaceEnded) -> None:

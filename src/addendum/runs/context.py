@@ -44,6 +44,11 @@ class Context:
     """The capabilities' schemas, compiled once for all runs."""
     dispatcher: Callable[[Provider, asyncio.AbstractEventLoop | None], Dispatcher] = Dispatcher
 
+    @property
+    def watched(self) -> bool:
+        """Whether anybody watches."""
+        return self.observer is not _nobody
+
     def tell(self, event: Mapping[str, Json]) -> None:
         """Tell the observer; an exception in it is dropped."""
         try:

@@ -87,7 +87,7 @@ class Attempt:
         revision = journal.history.revision
 
         def loop() -> Loop:
-            return Loop(scene.claims(revision), self.notice, context.max_payload)
+            return Loop(scene.claims(revision), self.notice if context.watched else None, context.max_payload)
 
         def session() -> Session:
             return context.sandbox.open(
@@ -104,12 +104,11 @@ class Attempt:
         def feed(started: Loop) -> Feed | None:
             return Feed(journal, main_strand(started.claims.prefix.values()))
 
-        grant = from_json(journal.history.grant or {})
-        first = scene.claims(revision)
+        grant, first = from_json(journal.history.grant or {}), loop()
         settler = Settler(
             journal=journal,
             rule=Rule(
-                claims=first,
+                claims=first.claims,
                 catalog=context.catalog,
                 grant=grant,
                 policy=scene.policy,
@@ -126,16 +125,15 @@ class Attempt:
             backoff=context.backoff,
             schemas=context.schemas,
         )
-        drive = Drive(
+        return Drive(
             settler=settler,
             open_session=session,
             new_loop=loop,
             new_feed=feed,
             max_result=context.max_result,
             stop_requested=self.stop,
+            loop=first,
         )
-        settler.rule.claims = drive.loop.claims
-        return drive
 
     def notice(self, event: dict[str, Any]) -> None:
         self.context.tell({"run": self.scene.journal.run, **event})
