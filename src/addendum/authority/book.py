@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from addendum.authority.catalog import Capability
-from addendum.authority.grant import DISTINCT, ENDS, Grant, Limit, tokens
+from addendum.authority.grant import DISTINCT, ENDS, Grant, Limit, of_whole, tokens
 from addendum.authority.sizes import largest
 from addendum.authority.window import Window
 from addendum.canon import Digest, Json, digest
@@ -22,10 +22,29 @@ ENTRIES: Final = 2
 """Entries that a call leaves in the journal: its attempt, and how that ended."""
 _SUMS: Final = ("calls", "bytes_out", "cost_usd")
 HELD: Final = ("cost_usd", "bytes_in", "tokens", "seconds")
+_UNUSED: Final = Totals()
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+METERED: Final = (
+    "calls",
+    "cost_usd",
+    "tokens",
+    "bytes_out",
+    "bytes_in",
+    "seconds",
+    "in_flight",
+    "agents",
+    "journal_bytes",
+    "journal_records",
+)
+"""The meters whose amounts stand in one tuple, in its order."""
+Amounts: TypeAlias = "tuple[int | float, ...]"
+"""An amount of each of `METERED`."""
+_NOTHING: Final = (0,) * len(METERED)
+_NOWHERE: Final[Mapping[str, Digest]] = {}
+
+
+class Hold(NamedTuple):
     """What a reservation took: cost in nano-dollars, bytes, tokens and seconds at their most. `targets` are digests of
     the values at the pointers of distinct meters, and of those that count for each value, by the meter's name."""
 
@@ -37,33 +56,19 @@ class Hold:
     seconds: float = 0.0
     agentic: bool = False
     tokens_in: int = 0
-    targets: Mapping[str, Digest] = field(default_factory=dict)
+    targets: Mapping[str, Digest] = _NOWHERE
+
+    @property
+    def amounts(self) -> Amounts:
+        """What it takes of each meter."""
+        _, cost, out, back, tokens, seconds, agentic, _, _ = self
+        return (1, cost, tokens, out, back, seconds, 1, int(agentic), out + back, ENTRIES)
 
     def of(self, meter: str) -> int | float:
         """Return what it takes of a meter; 0 of one that is looked at only before a call."""
-        match meter:
-            case "calls" | "in_flight":
-                return 1
-            case "cost_usd":
-                return self.cost
-            case "bytes_out":
-                return self.bytes_out
-            case "bytes_in":
-                return self.bytes_in
-            case "journal_bytes":
-                return self.bytes_out + self.bytes_in
-            case "journal_records":
-                return ENTRIES
-            case "agents":
-                return int(self.agentic)
-            case "tokens":
-                return self.tokens
-            case "seconds":
-                return self.seconds
-            case "tokens_in":
-                return self.tokens_in
-            case _:
-                return 0
+        if meter in METERED:
+            return self.amounts[METERED.index(meter)]
+        return self.tokens_in if meter == "tokens_in" else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +113,21 @@ def bounded(capability: Capability, grant: Grant) -> Capability:
     )
 
 
+_CLOSELY, _CALL, _WINDOW, _OWN, _EVERY = range(5)
+
+
+class Gauge(NamedTuple):
+    """A limit as it is looked at first: its `place` among the limits of a capability's terms, what its level is counted
+    over (nothing but the call, a window, the capability, every one of them; or that it is always looked at closely),
+    the meter's place in `METERED`, the most, and the limit's key."""
+
+    place: int
+    over: int
+    meter: int
+    most: int | float
+    key: tuple[object, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What a grant means for the calls of one capability, so that it isn't worked out for each of them: the capability
@@ -119,6 +139,10 @@ class Terms:
     most_in: int
     timed: bool
     pointers: tuple[tuple[str, str], ...]
+    own: tuple[Gauge, ...]
+    """The limits that the run's own book has to do with."""
+    common: tuple[Gauge, ...]
+    """Those of the principal's book."""
 
     def hold(self, size: int, payload: Json) -> Hold:
         """Return what a call takes at most. `size` is the payload's, in bytes."""
@@ -136,20 +160,37 @@ class Terms:
         )
 
 
-_NOWHERE: Final[Mapping[str, Digest]] = {}
-
-
 def terms(capability: Capability, grant: Grant) -> Terms:
     """Return what a grant means for a capability."""
     own, limits = bounded(capability, grant), grant.over(capability.name)
     names = sorted({counts(limit) for limit in limits} - {""})
+    gauges = [_gauge(place, limit) for place, limit in enumerate(limits)]
     return Terms(
         own,
         limits,
         _result(own),
         grant.per_call("seconds", capability.name) is not None,
         tuple((name, name[name.index(":") + 1 :]) for name in names),
+        tuple(gauge for gauge in gauges if not _in_common(limits[gauge.place])),
+        tuple(gauge for gauge in gauges if _in_common(limits[gauge.place])),
     )
+
+
+def _in_common(limit: Limit) -> bool:
+    return limit.principal and limit.per != "call"
+
+
+def _gauge(place: int, limit: Limit) -> Gauge:
+    """Return how a limit is looked at first."""
+    if limit.meter not in METERED or limit.by or (limit.per == "run" and of_whole(limit) and not limit.principal):
+        return Gauge(place, _CLOSELY, 0, limit.most, limit.key)
+    if isinstance(limit.per, float):
+        by = _WINDOW
+    elif limit.per == "call":
+        by = _CALL
+    else:
+        by = _EVERY if limit.capability is None else _OWN
+    return Gauge(place, by, METERED.index(limit.meter), limit.most, limit.key)
 
 
 def _result(capability: Capability) -> int:
@@ -208,7 +249,55 @@ class Book:
     seen: dict[tuple[str, str], dict[Digest, list[int]]] = field(default_factory=dict)
     """The values at pointers that calls were sent with, by capability and meter: for each the calls, the bytes out and
     what they may have cost."""
-    windows: dict[Limit, Window] = field(default_factory=dict)
+    windows: dict[tuple[object, ...], Window] = field(default_factory=dict)
+    """By a limit's key: however much it lets through, the same is in the window."""
+
+    def close(self, gauges: Iterable[Gauge], asked: Hold) -> list[int]:
+        """Return the places of the limits that a call comes close to, or that have to be looked at closely anyway. The
+        others have room for it, whatever `check` would find in detail: what has left a window by now, say."""
+        asks, own = asked.amounts, self._amounts(asked.capability)
+        levels = (own, _NOTHING, own, own, self._every(asked.capability, own))
+        windows, found = self.windows, []
+        for place, over, meter, most, key in gauges:
+            level = levels[over][meter]
+            if over == _WINDOW:
+                window = windows.get(key)
+                level = window.level if window is not None and window.full is None else most
+            elif over == _CLOSELY:
+                level = most
+            if level + asks[meter] >= most:
+                found.append(place)
+        return found
+
+    def _amounts(self, name: str) -> Amounts:
+        """Return what is used and held of each meter for one capability."""
+        held, totals = self.held, self.totals.get(name) or _UNUSED
+        calls, out = totals.calls, totals.bytes_out
+        for each in self.unwritten:
+            if each.capability == name:
+                calls += 1
+                out += each.bytes_out
+        back = totals.bytes_in + held["bytes_in"].get(name, 0)
+        return (
+            calls,
+            totals.cost + held["cost_usd"].get(name, 0),
+            totals.tokens + held["tokens"].get(name, 0),
+            out,
+            back,
+            totals.seconds + held["seconds"].get(name, 0),
+            self.in_flight.get(name, 0),
+            calls if name in self.agents else 0,
+            out + back,
+            ENTRIES * calls,
+        )
+
+    def _every(self, name: str, own: Amounts) -> Amounts:
+        """Return the amounts of all capabilities, with those of one of them at hand."""
+        others = {*self.totals, *self.held["cost_usd"]}
+        others.discard(name)
+        if not others:
+            return own
+        return tuple(map(sum, zip(own, *map(self._amounts, others), strict=True)))
 
     def check(
         self, limit: Limit, asked: Hold, now: float, away: tuple[int | float, int | float] = (0, 0)
@@ -247,20 +336,26 @@ class Book:
         self.carry(taken)
         self.in_flight[taken.capability] += 1
         self.unwritten.append(taken)
-        self._note(taken, now)
+        if self.windows:
+            self._note(taken, now)
 
     def carry(self, taken: Hold) -> None:
         """Hold what a call may still take; it counts as sent already."""
-        for meter in HELD:
-            self.held[meter][taken.capability] += taken.of(meter)  # type: ignore[assignment]
+        held, name = self.held, taken.capability
+        held["cost_usd"][name] += taken.cost
+        held["bytes_in"][name] += taken.bytes_in
+        if taken.tokens:
+            held["tokens"][name] += taken.tokens
+        if taken.seconds:
+            held["seconds"][name] += taken.seconds  # type: ignore[assignment]
 
     def undo(self, taken: Hold) -> None:
         """Take a hold back: its attempt was not written."""
         self.settle(taken)
         self.unwritten.remove(taken)
-        for limit, window in self.windows.items():
-            if limit.capability in (None, taken.capability):
-                window.undo(taken.of(limit.meter))
+        for (meter, _, name, *_), window in self.windows.items():
+            if name is None or name == taken.capability:
+                window.undo(taken.of(str(meter)))
 
     def settle(self, taken: Hold) -> None:
         """Give a hold back; what the call really took is in the totals by now."""
@@ -269,8 +364,13 @@ class Book:
 
     def release(self, taken: Hold) -> None:
         """What was kept came out after all: nothing of it is held any more."""
-        for meter in HELD:
-            self.held[meter][taken.capability] -= taken.of(meter)  # type: ignore[assignment]
+        held, name = self.held, taken.capability
+        held["cost_usd"][name] -= taken.cost
+        held["bytes_in"][name] -= taken.bytes_in
+        if taken.tokens:
+            held["tokens"][name] -= taken.tokens
+        if taken.seconds:
+            held["seconds"][name] -= taken.seconds  # type: ignore[assignment]
 
     def target(self, taken: Hold) -> None:
         """Note the values that a sent call had at the pointers that limits look at."""
@@ -332,18 +432,18 @@ class Book:
         return None if mine in known or mine in coming or count + given < limit.most else Over(limit, count, given, 1)
 
     def _note(self, taken: Hold, now: float) -> None:
-        for limit, window in self.windows.items():
-            if limit.capability in (None, taken.capability):
-                window.add(now, taken.of(limit.meter))
+        for (meter, _, name, *_), window in self.windows.items():
+            if name is None or name == taken.capability:
+                window.take(now, taken.of(str(meter)))
 
     def sent(self, dispatch: Dispatch) -> None:
         """Note a dispatch of another process in the windows that are open."""
-        for limit, window in self.windows.items():
-            if limit.capability in (None, dispatch.capability):
-                window.add(dispatch.at, self._amount(limit, dispatch))
+        for (meter, _, name, *_), window in self.windows.items():
+            if name is None or name == dispatch.capability:
+                window.add(dispatch.at, self._amount(meter, dispatch))
 
-    def _amount(self, limit: Limit, dispatch: Dispatch) -> int | float:
-        match limit.meter:
+    def _amount(self, meter: object, dispatch: Dispatch) -> int | float:
+        match meter:
             case "cost_usd":
                 return dispatch.cost
             case "bytes_out":
@@ -355,18 +455,18 @@ class Book:
 
     def _entries(self, limit: Limit, recent: Iterable[Dispatch]) -> Iterable[tuple[float, int | float]]:
         """Return what a window counts of dispatches."""
-        name = limit.capability
-        if limit.meter == "calls":
+        name, meter = limit.capability, limit.meter
+        if meter == "calls":
             return ((each.at, 1) for each in recent if name is None or each.capability == name)
-        if limit.meter == "bytes_out":
+        if meter == "bytes_out":
             return ((each.at, each.bytes_out) for each in recent if name is None or each.capability == name)
-        return ((each.at, self._amount(limit, each)) for each in recent if name is None or each.capability == name)
+        return ((each.at, self._amount(meter, each)) for each in recent if name is None or each.capability == name)
 
     def _window(self, limit: Limit, seconds: float) -> Window:
-        found = self.windows.get(limit)
+        found = self.windows.get(limit.key)
         if found is None:
             recent = list(self.recent)
-            found = self.windows[limit] = Window.of(seconds, self._entries(limit, recent))
+            found = self.windows[limit.key] = Window.of(seconds, self._entries(limit, recent))
             if self.most_recent is not None and len(recent) >= self.most_recent:
                 found.full = recent[0].at + seconds  # there may have been more than are remembered
             for each in self.unwritten:

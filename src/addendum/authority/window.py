@@ -28,6 +28,14 @@ class Window:
         self.entries.append((at, amount))
         self.level += amount
 
+    def take(self, now: float, amount: int | float) -> None:
+        """Take an amount now. What is over is forgotten here too, since nobody asks a window that is far from full."""
+        entries = self.entries
+        if entries and (entries[-1][0] > now or entries[0][0] <= now - self.seconds):
+            self._slide(now)
+        entries.append((now, amount))
+        self.level += amount
+
     def undo(self, amount: int | float) -> None:
         """Take the newest entry of this amount back: it was never sent."""
         for index in range(len(self.entries) - 1, -1, -1):
