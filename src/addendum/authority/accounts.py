@@ -138,9 +138,10 @@ class Accounts:
         """Return the places of the limits that have to be looked at closely, in their order."""
         if self.history.children or (mine.common and self.principal is None):
             return range(len(mine.limits))
-        found = self.book.close(mine.own, asked) if mine.own else []
+        name, asks = asked.capability, asked.amounts
+        found = self.book.close(mine.own, name, asks) if mine.own else []
         if mine.common and self.principal is not None:
-            found += self.principal.close(mine.common, asked)
+            found += self.principal.close(mine.common, name, asks)
             found.sort()
         return found
 

@@ -131,14 +131,16 @@ class Gauge(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What a grant means for the calls of one capability, so that it isn't worked out for each of them: the capability
-    within the limits per call, the limits in their order, the most of a result, and the pointers that limits look at,
-    by the name under which the values are kept."""
+    within the limits per call, the limits in their order, what a call takes at most in nano-dollars, bytes of its result
+    and seconds (0 where no limit bounds them), and the pointers that limits look at, taken apart, by the name under
+    which the values are kept."""
 
     capability: Capability
     limits: tuple[Limit, ...]
+    most_cost: int
     most_in: int
-    timed: bool
-    pointers: tuple[tuple[str, str], ...]
+    seconds: float
+    pointers: tuple[tuple[str, tuple[str, ...]], ...]
     own: tuple[Gauge, ...]
     """The limits that the run's own book has to do with."""
     common: tuple[Gauge, ...]
@@ -149,14 +151,14 @@ class Terms:
         capability = self.capability
         return Hold(
             capability.name,
-            capability.reserve,
+            self.most_cost,
             size,
             self.most_in,
             _tokens(capability, size, payload),
-            capability.timeout if self.timed else 0.0,
+            self.seconds,
             capability.agentic,
             capability.tokens_in(size),
-            {name: digest(at(payload, pointer)) for name, pointer in self.pointers} if self.pointers else _NOWHERE,
+            {name: digest(_within(payload, path)) for name, path in self.pointers} if self.pointers else _NOWHERE,
         )
 
 
@@ -168,9 +170,10 @@ def terms(capability: Capability, grant: Grant) -> Terms:
     return Terms(
         own,
         limits,
+        own.reserve,
         _result(own),
-        grant.per_call("seconds", capability.name) is not None,
-        tuple((name, name[name.index(":") + 1 :]) for name in names),
+        0.0 if grant.per_call("seconds", capability.name) is None else own.timeout,
+        tuple((name, tuple(tokens(name[name.index(":") + 1 :]))) for name in names),
         tuple(gauge for gauge in gauges if not _in_common(limits[gauge.place])),
         tuple(gauge for gauge in gauges if _in_common(limits[gauge.place])),
     )
@@ -223,7 +226,12 @@ def targets(grant: Grant, capability: str, payload: Json) -> dict[str, Digest]:
 
 def at(value: Json, pointer: str) -> Json:
     """Return what stands at a JSON pointer, None for nothing."""
-    for token in tokens(pointer):
+    return _within(value, tokens(pointer))
+
+
+def _within(value: Json, path: Iterable[str]) -> Json:
+    """Return what stands at a JSON pointer that was taken apart."""
+    for token in path:
         if isinstance(value, dict):
             value = value.get(token)
         elif isinstance(value, list | tuple) and token.isdigit() and int(token) < len(value):
@@ -251,12 +259,14 @@ class Book:
     what they may have cost."""
     windows: dict[tuple[object, ...], Window] = field(default_factory=dict)
     """By a limit's key: however much it lets through, the same is in the window."""
+    _watching: list[tuple[str | None, int, Window]] = field(default_factory=list)
+    """The windows with the capability that each counts, and its meter's place in `METERED`."""
 
-    def close(self, gauges: Iterable[Gauge], asked: Hold) -> list[int]:
-        """Return the places of the limits that a call comes close to, or that have to be looked at closely anyway. The
-        others have room for it, whatever `check` would find in detail: what has left a window by now, say."""
-        asks, own = asked.amounts, self._amounts(asked.capability)
-        levels = (own, _NOTHING, own, own, self._every(asked.capability, own))
+    def close(self, gauges: Iterable[Gauge], name: str, asks: Amounts) -> list[int]:
+        """Return the places of the limits that a call of a capability comes close to, or that have to be looked at closely
+        anyway. The others have room for it, whatever `check` would find in detail: what has left a window by now, say."""
+        own = self._amounts(name)
+        levels = (own, _NOTHING, own, own, self._every(name, own))
         windows, found = self.windows, []
         for place, over, meter, most, key in gauges:
             level = levels[over][meter]
@@ -293,6 +303,8 @@ class Book:
 
     def _every(self, name: str, own: Amounts) -> Amounts:
         """Return the amounts of all capabilities, with those of one of them at hand."""
+        if len(self.totals) == 1 and name in self.totals and self.held["cost_usd"].keys() == self.totals.keys():
+            return own
         others = {*self.totals, *self.held["cost_usd"]}
         others.discard(name)
         if not others:
@@ -336,8 +348,11 @@ class Book:
         self.carry(taken)
         self.in_flight[taken.capability] += 1
         self.unwritten.append(taken)
-        if self.windows:
-            self._note(taken, now)
+        if self._watching:
+            amounts = taken.amounts
+            for name, meter, window in self._watching:
+                if name is None or name == taken.capability:
+                    window.take(now, amounts[meter])
 
     def carry(self, taken: Hold) -> None:
         """Hold what a call may still take; it counts as sent already."""
@@ -353,9 +368,10 @@ class Book:
         """Take a hold back: its attempt was not written."""
         self.settle(taken)
         self.unwritten.remove(taken)
-        for (meter, _, name, *_), window in self.windows.items():
+        amounts = taken.amounts
+        for name, meter, window in self._watching:
             if name is None or name == taken.capability:
-                window.undo(taken.of(str(meter)))
+                window.undo(amounts[meter])
 
     def settle(self, taken: Hold) -> None:
         """Give a hold back; what the call really took is in the totals by now."""
@@ -431,18 +447,19 @@ class Book:
         mine, count = asked.targets.get(limit.meter, ""), len(known) + len(coming) + ended
         return None if mine in known or mine in coming or count + given < limit.most else Over(limit, count, given, 1)
 
-    def _note(self, taken: Hold, now: float) -> None:
-        for (meter, _, name, *_), window in self.windows.items():
-            if name is None or name == taken.capability:
-                window.take(now, taken.of(str(meter)))
-
     def sent(self, dispatch: Dispatch) -> None:
         """Note a dispatch of another process in the windows that are open."""
-        for (meter, _, name, *_), window in self.windows.items():
+        for name, meter, window in self._watching:
             if name is None or name == dispatch.capability:
-                window.add(dispatch.at, self._amount(meter, dispatch))
+                window.add(dispatch.at, self._amount(METERED[meter], dispatch))
 
-    def _amount(self, meter: object, dispatch: Dispatch) -> int | float:
+    def only(self, keys: Iterable[tuple[object, ...]]) -> None:
+        """Close the windows of all limits but those with these keys."""
+        wanted = set(keys)
+        self.windows = {key: window for key, window in self.windows.items() if key in wanted}
+        self._watching = [each for each in self._watching if any(each[2] is it for it in self.windows.values())]
+
+    def _amount(self, meter: str, dispatch: Dispatch) -> int | float:
         match meter:
             case "cost_usd":
                 return dispatch.cost
@@ -467,6 +484,7 @@ class Book:
         if found is None:
             recent = list(self.recent)
             found = self.windows[limit.key] = Window.of(seconds, self._entries(limit, recent))
+            self._watching.append((limit.capability, METERED.index(limit.meter), found))
             if self.most_recent is not None and len(recent) >= self.most_recent:
                 found.full = recent[0].at + seconds  # there may have been more than are remembered
             for each in self.unwritten:

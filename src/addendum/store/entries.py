@@ -37,7 +37,9 @@ def prepare(entries: Iterable[Entry], *, back: bool = True) -> list[Prepared]:
     their bodies back, and they are empty."""
     prepared = []
     for entry in entries:
-        data = canonical(dict(entry.body), max_depth=MAX_DEPTH + ENVELOPE)
+        data = entry.data
+        if data is None:
+            data = canonical(dict(entry.body), max_depth=MAX_DEPTH + ENVELOPE)
         text = data.decode()
         prepared.append(Prepared(entry.kind, text, data, from_json(data) if back else {}))
     return prepared

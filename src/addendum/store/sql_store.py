@@ -151,7 +151,8 @@ class SqlStore:
         if known is not None and prepared and beside.at in (None, known[0]):
             sealed = seal(prepared, *known)
             if self._database.add("add_entry", _entry_row(beside.run, sealed[0])):
-                self._add(beside.run, sealed[1:])
+                if len(sealed) > 1:
+                    self._add(beside.run, sealed[1:])
                 return sealed[-1].seq, sealed[-1].chain
         rows = self._database.read("position", {"run": beside.run})
         if not rows:
