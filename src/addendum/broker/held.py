@@ -1,7 +1,7 @@
 """What stands in the journal of a principal's accounts, as entries: holds, and what settles them.
 
 Every call writes one of each, so their canonical bytes are put together here instead of being worked out of the body: the
-keys are known, and so is their order. What isn't plain, a value at a pointer say, is left to the store.
+keys are known, and so is their order. What is rare, or isn't ASCII, is left to the store.
 """
 
 from __future__ import annotations
@@ -23,14 +23,19 @@ def hold_entry(key: Key, hold: Hold, at: float) -> Entry:
     run, number = key
     at_ms = round(at * 1000)
     name, cost, out, back, tokens, seconds, agentic, _, targets = hold
-    if seconds or agentic or targets or not _plain(run, cost, out, back, tokens) or not name.isascii():
+    rare = seconds or agentic or not name.isascii() or not all(map(str.isascii, targets))
+    if rare or not _plain(run, cost, out, back, tokens):
         return Entry("hold", {"run": run, "attempt": number, "at_ms": at_ms, **hold_body(hold)})
-    body = {"run": run, "attempt": number, "at_ms": at_ms, "capability": name, "cost": cost, "bytes_out": out}
+    body: dict[str, Any] = {"run": run, "attempt": number, "at_ms": at_ms, "capability": name, "cost": cost, "bytes_out": out}
     text = f'{{"at_ms":{at_ms},"attempt":{number}'
     if back:
         body["bytes_in"] = back
         text += f',"bytes_in":{back}'
     text += f',"bytes_out":{out},"capability":{encode_basestring(name)},"cost":{cost},"run":{encode_basestring(run)}'
+    if targets:
+        body["targets"] = dict(targets)
+        values = ",".join(f'{encode_basestring(meter)}:"{value}"' for meter, value in sorted(targets.items()))
+        text += f',"targets":{{{values}}}'
     if tokens:
         body["tokens"] = tokens
         text += f',"tokens":{tokens}'

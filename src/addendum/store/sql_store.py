@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from addendum.canon import Digest
 from addendum.errors import StoreError
 from addendum.ports import Beside, Clock, Lease, RunHeader
-from addendum.records.chain import START
+from addendum.records.chain import START, chain
 from addendum.records.stored import Entry, Stored
 from addendum.store import leases, process
 from addendum.store.database import Database, Row
@@ -148,12 +148,11 @@ class SqlStore:
     def _beside(self, beside: Beside, prepared: list[Prepared]) -> Head | None:
         """Write to another journal; return where it ends then."""
         known = self._heads.get(beside.run)
-        if known is not None and prepared and beside.at in (None, known[0]):
-            sealed = seal(prepared, *known)
-            if self._database.add("add_entry", _entry_row(beside.run, sealed[0])):
-                if len(sealed) > 1:
-                    self._add(beside.run, sealed[1:])
-                return sealed[-1].seq, sealed[-1].chain
+        if known is not None and len(prepared) == 1 and beside.at in (None, known[0]):
+            kind, text, data, _ = prepared[0]
+            there = (known[0] + 1, chain(known[1], kind, data))
+            if self._database.add("add_entry", _entry_row(beside.run, Sealed(there[0], kind, there[1], text))):
+                return there
         rows = self._database.read("position", {"run": beside.run})
         if not rows:
             raise unknown(beside.run, self._database.where)
