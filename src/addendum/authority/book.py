@@ -7,7 +7,7 @@ that the call may take and count when it is settled.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
@@ -131,9 +131,9 @@ class Gauge(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What a grant means for the calls of one capability, so that it isn't worked out for each of them: the capability
-    within the limits per call, the limits in their order, what a call takes at most in nano-dollars, bytes of its result
-    and seconds (0 where no limit bounds them), and the pointers that limits look at, taken apart, by the name under
-    which the values are kept."""
+    within the limits per call, the limits in their order, the most of a call in nano-dollars, bytes of its result and
+    seconds (0 where no limit bounds them), and the pointers that limits look at, taken apart, by the name under which
+    the values are kept."""
 
     capability: Capability
     limits: tuple[Limit, ...]
@@ -263,8 +263,8 @@ class Book:
     """The windows with the capability that each counts, and its meter's place in `METERED`."""
 
     def close(self, gauges: Iterable[Gauge], name: str, asks: Amounts) -> list[int]:
-        """Return the places of the limits that a call of a capability comes close to, or that have to be looked at closely
-        anyway. The others have room for it, whatever `check` would find in detail: what has left a window by now, say."""
+        """Return the places of the limits that a call of a capability comes close to, or that have to be looked at
+        closely anyway. The others have room for it, whatever `check` finds in detail: what has left a window, say."""
         own = self._amounts(name)
         levels = (own, _NOTHING, own, own, self._every(name, own))
         windows, found = self.windows, []
@@ -470,20 +470,22 @@ class Book:
             case _:
                 return 1
 
-    def _entries(self, limit: Limit, recent: Iterable[Dispatch]) -> Iterable[tuple[float, int | float]]:
-        """Return what a window counts of dispatches."""
+    def _counted(self, limit: Limit, recent: Sequence[Dispatch]) -> tuple[list[float], list[int | float]]:
+        """Return the times and the amounts that a window counts of dispatches."""
         name, meter = limit.capability, limit.meter
+        counted = recent if name is None else [each for each in recent if each.capability == name]
+        at = [each.at for each in counted]
         if meter == "calls":
-            return ((each.at, 1) for each in recent if name is None or each.capability == name)
+            return at, [1] * len(at)
         if meter == "bytes_out":
-            return ((each.at, each.bytes_out) for each in recent if name is None or each.capability == name)
-        return ((each.at, self._amount(meter, each)) for each in recent if name is None or each.capability == name)
+            return at, [each.bytes_out for each in counted]
+        return at, [self._amount(meter, each) for each in counted]
 
     def _window(self, limit: Limit, seconds: float) -> Window:
         found = self.windows.get(limit.key)
         if found is None:
             recent = list(self.recent)
-            found = self.windows[limit.key] = Window.of(seconds, self._entries(limit, recent))
+            found = self.windows[limit.key] = Window.of(seconds, *self._counted(limit, recent))
             self._watching.append((limit.capability, METERED.index(limit.meter), found))
             if self.most_recent is not None and len(recent) >= self.most_recent:
                 found.full = recent[0].at + seconds  # there may have been more than are remembered

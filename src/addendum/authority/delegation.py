@@ -18,7 +18,7 @@ from typing import Any
 
 from addendum.authority.book import ENTRIES, counts, used
 from addendum.authority.ceiling import Outside, meet
-from addendum.authority.grant import OF_RUN, Grant, Limit, from_json, of_whole
+from addendum.authority.grant import Grant, Limit, from_json, of_whole
 from addendum.errors import ConfigError
 from addendum.records.history import History, Totals
 

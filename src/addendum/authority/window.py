@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 
@@ -18,10 +18,9 @@ class Window:
     full: float | None = None
 
     @classmethod
-    def of(cls, seconds: float, entries: Iterable[tuple[float, int | float]]) -> Window:
-        """Return the window over entries in order of their time."""
-        kept = deque(entries)
-        return cls(seconds, kept, sum(amount for _, amount in kept))
+    def of(cls, seconds: float, at: Iterable[float], amounts: Sequence[int | float]) -> Window:
+        """Return the window over what was taken, in the order of its times."""
+        return cls(seconds, deque(zip(at, amounts, strict=True)), sum(amounts))
 
     def add(self, at: float, amount: int | float) -> None:
         """Note that an amount was taken."""

@@ -1,7 +1,7 @@
 """What stands in the journal of a principal's accounts, as entries: holds, and what settles them.
 
-Every call writes one of each, so their canonical bytes are put together here instead of being worked out of the body: the
-keys are known, and so is their order. What is rare, or isn't ASCII, is left to the store.
+Every call writes one of each, so their canonical bytes are put together here instead of being worked out of the body:
+the keys are known, and so is their order. What is rare, or isn't ASCII, is left to the store.
 """
 
 from __future__ import annotations
@@ -26,7 +26,14 @@ def hold_entry(key: Key, hold: Hold, at: float) -> Entry:
     rare = seconds or agentic or not name.isascii() or not all(map(str.isascii, targets))
     if rare or not _plain(run, cost, out, back, tokens):
         return Entry("hold", {"run": run, "attempt": number, "at_ms": at_ms, **hold_body(hold)})
-    body: dict[str, Any] = {"run": run, "attempt": number, "at_ms": at_ms, "capability": name, "cost": cost, "bytes_out": out}
+    body: dict[str, Any] = {
+        "run": run,
+        "attempt": number,
+        "at_ms": at_ms,
+        "capability": name,
+        "cost": cost,
+        "bytes_out": out,
+    }
     text = f'{{"at_ms":{at_ms},"attempt":{number}'
     if back:
         body["bytes_in"] = back

@@ -230,11 +230,9 @@ class Ledgers:
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, tuple[Ledger, Digest]] = OrderedDict()
 
-    def take(
-        self, store: Store, principal: str, agents: frozenset[str], since: float | None, values: bool
-    ) -> Ledger:
-        """Return accounts that know what these need: those that were kept, if their journal is the same and not much was
-        written since, else new ones. They have to be read. Raises `StoreError`."""
+    def take(self, store: Store, principal: str, agents: frozenset[str], since: float | None, values: bool) -> Ledger:
+        """Return accounts that know what these need: those that were kept, if their journal is the same and not much
+        was written since, else new ones. They have to be read. Raises `StoreError`."""
         with self._lock:
             ledger, chain = self._kept.pop(principal, (None, ""))
         if (

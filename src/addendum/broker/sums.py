@@ -93,8 +93,8 @@ class Sums:
 
 
 def _columns(sent: Sequence[tuple[Dispatch, Hold]]) -> dict[str, Any]:
-    """Return what was sent as it stands in a sum: a list for each thing that is said of a dispatch, as four long lists are
-    read several times as fast as many short ones. `targets` has the values at pointers, by a dispatch's place."""
+    """Return what was sent as it stands in a sum: a list for each thing that is said of a dispatch, as four long ones
+    are read several times as fast as many short ones. `targets` has the values at pointers, by a dispatch's place."""
     names = sorted({dispatch.capability for dispatch, _ in sent})
     index = {name: number for number, name in enumerate(names)}
     return {
