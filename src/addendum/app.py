@@ -32,8 +32,8 @@ from addendum.authority.declare import declare
 from addendum.authority.grant import everything
 from addendum.authority.money import nano, usd
 from addendum.broker.journal import Journal
-from addendum.broker.reconcile import Question
 from addendum.broker.principal import Ledgers
+from addendum.broker.reconcile import Question
 from addendum.broker.schema import Schemas
 from addendum.canon import Json
 from addendum.clock import SystemClock
