@@ -32,6 +32,7 @@ from addendum.authority.declare import declare
 from addendum.authority.grant import everything
 from addendum.authority.money import nano, usd
 from addendum.broker.journal import Journal
+from addendum.broker.principal import Ledgers
 from addendum.broker.reconcile import Question
 from addendum.broker.schema import Schemas
 from addendum.canon import Json
@@ -176,6 +177,7 @@ class App(Writing):
         self._made: tuple[list[Capability], Catalog] | None = None
         """What was registered, and the catalog of it: for all runs one, so that its digest is computed once."""
         self._schemas = Schemas()
+        self._ledgers = Ledgers()
         self._grant = grant if grant is not None else self._settings.grant or None
         self._observer = observer
         self._clock = clock or SystemClock()
@@ -473,6 +475,7 @@ class App(Writing):
             backoff=self._settings.backoff,
             operator=self._settings.operator,
             schemas=self._schemas,
+            ledgers=self._ledgers,
         )
         if self._observer is not None:
             context.observer = self._observer

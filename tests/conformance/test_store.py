@@ -308,10 +308,10 @@ def test_threads_take_turns(store: Store) -> None:
     assert _verified(store) == store.head("r-1")[1]
 
 
-def _verified(store: Store) -> str:
+def _verified(store: Store, run: str = "r-1") -> str:
     """Return the chain's last value, recomputed."""
     previous = ""
-    for expected, stored in enumerate(store.entries("r-1"), 1):
+    for expected, stored in enumerate(store.entries(run), 1):
         assert expected == stored.seq
         text = f"{previous}\n{stored.kind}\n".encode() + canonical(stored.body)
         previous = hashlib.sha256(text).hexdigest()
@@ -563,3 +563,30 @@ def test_an_append_against_a_journal_that_moved_writes_nothing(store: Store, dat
     store.append("r-1", [NOTE], beside=Beside("@books", [NOTE]))
     store.append("r-1", [NOTE], beside=Beside("@books", [NOTE], 2))
     assert (store.head("r-1")[0], store.head("@books")[0]) == (2, 3)
+
+
+def test_two_processes_write_beside_each_other_in_one_chain(store: Store, data: Data) -> None:
+    """Whoever wrote last knows where the journal ends; the other one, which thinks that it does, is told or finds out.
+    An append that fails makes no difference."""
+    store.create(RunHeader("@books", "", "2026-01-01T00:00:00Z"))
+    other = data.open()
+    other.create(RunHeader("r-2", "", "2026-01-01T00:00:00Z"))
+    place = 0
+    for turn in range(12):
+        mine, run = ((store, "r-1"), (other, "r-2"))[turn // 2 % 2]
+        hold = Entry("hold", {"turn": turn})
+        if turn % 3 == 2:
+            with pytest.raises(JournalMoved):
+                mine.append(run, [NOTE], beside=Beside("@books", [hold], place - 1))
+            with pytest.raises(NotFound):
+                mine.append("r-9", [NOTE], beside=Beside("@books", [hold], place))
+        mine.append(run, [NOTE], beside=Beside("@books", [hold], None if turn % 4 == 3 else place))
+        place += 1
+        if turn == 5:
+            other.append("@books", [NOTE, NOTE])
+            place += 2
+        if turn == 8:
+            mine.append(run, [NOTE], beside=Beside("@books", [hold, hold], place))
+            place += 2
+    assert [store.head(run)[0] for run in ("r-1", "r-2", "@books")] == [7, 6, place]
+    assert _verified(data.open(), "@books") == store.head("@books")[1]

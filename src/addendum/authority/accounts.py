@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from addendum.authority.book import Book, Hold, Later, Over, Terms, counts, terms
 from addendum.authority.catalog import Capability
-from addendum.authority.delegation import Child, Used, children, gone, of_whole, pointed
-from addendum.authority.grant import Grant, Limit
+from addendum.authority.delegation import Child, Used, children, gone, pointed
+from addendum.authority.grant import Grant, Limit, of_whole
 from addendum.canon import Json
 from addendum.records.history import REMEMBERED, Dispatch, History, Totals
 
@@ -92,8 +92,8 @@ class Accounts:
         if own.most_tokens_in is not None and asked.tokens_in > own.most_tokens_in:
             return Over(Limit("tokens_in", own.most_tokens_in, "call", own.name), 0, 0, asked.tokens_in)
         later: Later | None = None
-        for limit in mine.limits:
-            found = self._check(limit, asked, now)
+        for place in self._close(mine, asked):
+            found = self._check(mine.limits[place], asked, now)
             if isinstance(found, Over):
                 return found
             later = found or later
@@ -134,6 +134,17 @@ class Accounts:
             return Over(Limit("frozen", 0, "run", capability), 0, 0, 0)
         return None
 
+    def _close(self, mine: Terms, asked: Hold) -> Iterable[int]:
+        """Return the places of the limits that have to be looked at closely, in their order."""
+        if self.history.children or (mine.common and self.principal is None):
+            return range(len(mine.limits))
+        name, asks = asked.capability, asked.amounts
+        found = self.book.close(mine.own, name, asks) if mine.own else []
+        if mine.common and self.principal is not None:
+            found += self.principal.close(mine.common, name, asks)
+            found.sort()
+        return found
+
     def _check(self, limit: Limit, asked: Hold, now: float) -> Over | Later | None:
         if limit.principal and limit.per != "call":
             if self.principal is None:
@@ -155,7 +166,8 @@ class Accounts:
     def written(self) -> None:
         """The attempts of all holds so far are in the journal, and count from there."""
         for taken in self.book.unwritten:
-            self.book.target(taken)
+            if taken.targets:
+                self.book.target(taken)
         self.book.unwritten.clear()
 
     def settle(self, taken: Hold) -> None:

@@ -7,12 +7,12 @@ that the call may take and count when it is settled.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from addendum.authority.catalog import Capability
-from addendum.authority.grant import DISTINCT, ENDS, Grant, Limit, tokens
+from addendum.authority.grant import DISTINCT, ENDS, Grant, Limit, of_whole, tokens
 from addendum.authority.sizes import largest
 from addendum.authority.window import Window
 from addendum.canon import Digest, Json, digest
@@ -22,10 +22,29 @@ ENTRIES: Final = 2
 """Entries that a call leaves in the journal: its attempt, and how that ended."""
 _SUMS: Final = ("calls", "bytes_out", "cost_usd")
 HELD: Final = ("cost_usd", "bytes_in", "tokens", "seconds")
+_UNUSED: Final = Totals()
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+METERED: Final = (
+    "calls",
+    "cost_usd",
+    "tokens",
+    "bytes_out",
+    "bytes_in",
+    "seconds",
+    "in_flight",
+    "agents",
+    "journal_bytes",
+    "journal_records",
+)
+"""The meters whose amounts stand in one tuple, in its order."""
+Amounts: TypeAlias = "tuple[int | float, ...]"
+"""An amount of each of `METERED`."""
+_NOTHING: Final = (0,) * len(METERED)
+_NOWHERE: Final[Mapping[str, Digest]] = {}
+
+
+class Hold(NamedTuple):
     """What a reservation took: cost in nano-dollars, bytes, tokens and seconds at their most. `targets` are digests of
     the values at the pointers of distinct meters, and of those that count for each value, by the meter's name."""
 
@@ -37,33 +56,19 @@ class Hold:
     seconds: float = 0.0
     agentic: bool = False
     tokens_in: int = 0
-    targets: Mapping[str, Digest] = field(default_factory=dict)
+    targets: Mapping[str, Digest] = _NOWHERE
+
+    @property
+    def amounts(self) -> Amounts:
+        """What it takes of each meter."""
+        _, cost, out, back, tokens, seconds, agentic, _, _ = self
+        return (1, cost, tokens, out, back, seconds, 1, int(agentic), out + back, ENTRIES)
 
     def of(self, meter: str) -> int | float:
         """Return what it takes of a meter; 0 of one that is looked at only before a call."""
-        match meter:
-            case "calls" | "in_flight":
-                return 1
-            case "cost_usd":
-                return self.cost
-            case "bytes_out":
-                return self.bytes_out
-            case "bytes_in":
-                return self.bytes_in
-            case "journal_bytes":
-                return self.bytes_out + self.bytes_in
-            case "journal_records":
-                return ENTRIES
-            case "agents":
-                return int(self.agentic)
-            case "tokens":
-                return self.tokens
-            case "seconds":
-                return self.seconds
-            case "tokens_in":
-                return self.tokens_in
-            case _:
-                return 0
+        if meter in METERED:
+            return self.amounts[METERED.index(meter)]
+        return self.tokens_in if meter == "tokens_in" else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,48 +113,87 @@ def bounded(capability: Capability, grant: Grant) -> Capability:
     )
 
 
+_CLOSELY, _CALL, _WINDOW, _OWN, _EVERY = range(5)
+
+
+class Gauge(NamedTuple):
+    """A limit as it is looked at first: its `place` among the limits of a capability's terms, what its level is counted
+    over (nothing but the call, a window, the capability, every one of them; or that it is always looked at closely),
+    the meter's place in `METERED`, the most, and the limit's key."""
+
+    place: int
+    over: int
+    meter: int
+    most: int | float
+    key: tuple[object, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """What a grant means for the calls of one capability, so that it isn't worked out for each of them: the capability
-    within the limits per call, the limits in their order, the most of a result, and the pointers that limits look at,
-    by the name under which the values are kept."""
+    within the limits per call, the limits in their order, the most of a call in nano-dollars, bytes of its result and
+    seconds (0 where no limit bounds them), and the pointers that limits look at, taken apart, by the name under which
+    the values are kept."""
 
     capability: Capability
     limits: tuple[Limit, ...]
+    most_cost: int
     most_in: int
-    timed: bool
-    pointers: tuple[tuple[str, str], ...]
+    seconds: float
+    pointers: tuple[tuple[str, tuple[str, ...]], ...]
+    own: tuple[Gauge, ...]
+    """The limits that the run's own book has to do with."""
+    common: tuple[Gauge, ...]
+    """Those of the principal's book."""
 
     def hold(self, size: int, payload: Json) -> Hold:
         """Return what a call takes at most. `size` is the payload's, in bytes."""
         capability = self.capability
         return Hold(
             capability.name,
-            capability.reserve,
+            self.most_cost,
             size,
             self.most_in,
             _tokens(capability, size, payload),
-            capability.timeout if self.timed else 0.0,
+            self.seconds,
             capability.agentic,
             capability.tokens_in(size),
-            {name: digest(at(payload, pointer)) for name, pointer in self.pointers} if self.pointers else _NOWHERE,
+            {name: digest(_within(payload, path)) for name, path in self.pointers} if self.pointers else _NOWHERE,
         )
-
-
-_NOWHERE: Final[Mapping[str, Digest]] = {}
 
 
 def terms(capability: Capability, grant: Grant) -> Terms:
     """Return what a grant means for a capability."""
     own, limits = bounded(capability, grant), grant.over(capability.name)
     names = sorted({counts(limit) for limit in limits} - {""})
+    gauges = [_gauge(place, limit) for place, limit in enumerate(limits)]
     return Terms(
         own,
         limits,
+        own.reserve,
         _result(own),
-        grant.per_call("seconds", capability.name) is not None,
-        tuple((name, name[name.index(":") + 1 :]) for name in names),
+        0.0 if grant.per_call("seconds", capability.name) is None else own.timeout,
+        tuple((name, tuple(tokens(name[name.index(":") + 1 :]))) for name in names),
+        tuple(gauge for gauge in gauges if not _in_common(limits[gauge.place])),
+        tuple(gauge for gauge in gauges if _in_common(limits[gauge.place])),
     )
+
+
+def _in_common(limit: Limit) -> bool:
+    return limit.principal and limit.per != "call"
+
+
+def _gauge(place: int, limit: Limit) -> Gauge:
+    """Return how a limit is looked at first."""
+    if limit.meter not in METERED or limit.by or (limit.per == "run" and of_whole(limit) and not limit.principal):
+        return Gauge(place, _CLOSELY, 0, limit.most, limit.key)
+    if isinstance(limit.per, float):
+        by = _WINDOW
+    elif limit.per == "call":
+        by = _CALL
+    else:
+        by = _EVERY if limit.capability is None else _OWN
+    return Gauge(place, by, METERED.index(limit.meter), limit.most, limit.key)
 
 
 def _result(capability: Capability) -> int:
@@ -182,7 +226,12 @@ def targets(grant: Grant, capability: str, payload: Json) -> dict[str, Digest]:
 
 def at(value: Json, pointer: str) -> Json:
     """Return what stands at a JSON pointer, None for nothing."""
-    for token in tokens(pointer):
+    return _within(value, tokens(pointer))
+
+
+def _within(value: Json, path: Iterable[str]) -> Json:
+    """Return what stands at a JSON pointer that was taken apart."""
+    for token in path:
         if isinstance(value, dict):
             value = value.get(token)
         elif isinstance(value, list | tuple) and token.isdigit() and int(token) < len(value):
@@ -208,7 +257,59 @@ class Book:
     seen: dict[tuple[str, str], dict[Digest, list[int]]] = field(default_factory=dict)
     """The values at pointers that calls were sent with, by capability and meter: for each the calls, the bytes out and
     what they may have cost."""
-    windows: dict[Limit, Window] = field(default_factory=dict)
+    windows: dict[tuple[object, ...], Window] = field(default_factory=dict)
+    """By a limit's key: however much it lets through, the same is in the window."""
+    _watching: list[tuple[str | None, int, Window]] = field(default_factory=list)
+    """The windows with the capability that each counts, and its meter's place in `METERED`."""
+
+    def close(self, gauges: Iterable[Gauge], name: str, asks: Amounts) -> list[int]:
+        """Return the places of the limits that a call of a capability comes close to, or that have to be looked at
+        closely anyway. The others have room for it, whatever `check` finds in detail: what has left a window, say."""
+        own = self._amounts(name)
+        levels = (own, _NOTHING, own, own, self._every(name, own))
+        windows, found = self.windows, []
+        for place, over, meter, most, key in gauges:
+            level = levels[over][meter]
+            if over == _WINDOW:
+                window = windows.get(key)
+                level = window.level if window is not None and window.full is None else most
+            elif over == _CLOSELY:
+                level = most
+            if level + asks[meter] >= most:
+                found.append(place)
+        return found
+
+    def _amounts(self, name: str) -> Amounts:
+        """Return what is used and held of each meter for one capability."""
+        held, totals = self.held, self.totals.get(name) or _UNUSED
+        calls, out = totals.calls, totals.bytes_out
+        for each in self.unwritten:
+            if each.capability == name:
+                calls += 1
+                out += each.bytes_out
+        back = totals.bytes_in + held["bytes_in"].get(name, 0)
+        return (
+            calls,
+            totals.cost + held["cost_usd"].get(name, 0),
+            totals.tokens + held["tokens"].get(name, 0),
+            out,
+            back,
+            totals.seconds + held["seconds"].get(name, 0),
+            self.in_flight.get(name, 0),
+            calls if name in self.agents else 0,
+            out + back,
+            ENTRIES * calls,
+        )
+
+    def _every(self, name: str, own: Amounts) -> Amounts:
+        """Return the amounts of all capabilities, with those of one of them at hand."""
+        if len(self.totals) == 1 and name in self.totals and self.held["cost_usd"].keys() == self.totals.keys():
+            return own
+        others = {*self.totals, *self.held["cost_usd"]}
+        others.discard(name)
+        if not others:
+            return own
+        return tuple(map(sum, zip(own, *map(self._amounts, others), strict=True)))
 
     def check(
         self, limit: Limit, asked: Hold, now: float, away: tuple[int | float, int | float] = (0, 0)
@@ -247,20 +348,30 @@ class Book:
         self.carry(taken)
         self.in_flight[taken.capability] += 1
         self.unwritten.append(taken)
-        self._note(taken, now)
+        if self._watching:
+            amounts = taken.amounts
+            for name, meter, window in self._watching:
+                if name is None or name == taken.capability:
+                    window.take(now, amounts[meter])
 
     def carry(self, taken: Hold) -> None:
         """Hold what a call may still take; it counts as sent already."""
-        for meter in HELD:
-            self.held[meter][taken.capability] += taken.of(meter)  # type: ignore[assignment]
+        held, name = self.held, taken.capability
+        held["cost_usd"][name] += taken.cost
+        held["bytes_in"][name] += taken.bytes_in
+        if taken.tokens:
+            held["tokens"][name] += taken.tokens
+        if taken.seconds:
+            held["seconds"][name] += taken.seconds  # type: ignore[assignment]
 
     def undo(self, taken: Hold) -> None:
         """Take a hold back: its attempt was not written."""
         self.settle(taken)
         self.unwritten.remove(taken)
-        for limit, window in self.windows.items():
-            if limit.capability in (None, taken.capability):
-                window.undo(taken.of(limit.meter))
+        amounts = taken.amounts
+        for name, meter, window in self._watching:
+            if name is None or name == taken.capability:
+                window.undo(amounts[meter])
 
     def settle(self, taken: Hold) -> None:
         """Give a hold back; what the call really took is in the totals by now."""
@@ -269,8 +380,13 @@ class Book:
 
     def release(self, taken: Hold) -> None:
         """What was kept came out after all: nothing of it is held any more."""
-        for meter in HELD:
-            self.held[meter][taken.capability] -= taken.of(meter)  # type: ignore[assignment]
+        held, name = self.held, taken.capability
+        held["cost_usd"][name] -= taken.cost
+        held["bytes_in"][name] -= taken.bytes_in
+        if taken.tokens:
+            held["tokens"][name] -= taken.tokens
+        if taken.seconds:
+            held["seconds"][name] -= taken.seconds  # type: ignore[assignment]
 
     def target(self, taken: Hold) -> None:
         """Note the values that a sent call had at the pointers that limits look at."""
@@ -331,19 +447,20 @@ class Book:
         mine, count = asked.targets.get(limit.meter, ""), len(known) + len(coming) + ended
         return None if mine in known or mine in coming or count + given < limit.most else Over(limit, count, given, 1)
 
-    def _note(self, taken: Hold, now: float) -> None:
-        for limit, window in self.windows.items():
-            if limit.capability in (None, taken.capability):
-                window.add(now, taken.of(limit.meter))
-
     def sent(self, dispatch: Dispatch) -> None:
         """Note a dispatch of another process in the windows that are open."""
-        for limit, window in self.windows.items():
-            if limit.capability in (None, dispatch.capability):
-                window.add(dispatch.at, self._amount(limit, dispatch))
+        for name, meter, window in self._watching:
+            if name is None or name == dispatch.capability:
+                window.add(dispatch.at, self._amount(METERED[meter], dispatch))
 
-    def _amount(self, limit: Limit, dispatch: Dispatch) -> int | float:
-        match limit.meter:
+    def only(self, keys: Iterable[tuple[object, ...]]) -> None:
+        """Close the windows of all limits but those with these keys."""
+        wanted = set(keys)
+        self.windows = {key: window for key, window in self.windows.items() if key in wanted}
+        self._watching = [each for each in self._watching if any(each[2] is it for it in self.windows.values())]
+
+    def _amount(self, meter: str, dispatch: Dispatch) -> int | float:
+        match meter:
             case "cost_usd":
                 return dispatch.cost
             case "bytes_out":
@@ -353,20 +470,23 @@ class Book:
             case _:
                 return 1
 
-    def _entries(self, limit: Limit, recent: Iterable[Dispatch]) -> Iterable[tuple[float, int | float]]:
-        """Return what a window counts of dispatches."""
-        name = limit.capability
-        if limit.meter == "calls":
-            return ((each.at, 1) for each in recent if name is None or each.capability == name)
-        if limit.meter == "bytes_out":
-            return ((each.at, each.bytes_out) for each in recent if name is None or each.capability == name)
-        return ((each.at, self._amount(limit, each)) for each in recent if name is None or each.capability == name)
+    def _counted(self, limit: Limit, recent: Sequence[Dispatch]) -> tuple[list[float], list[int | float]]:
+        """Return the times and the amounts that a window counts of dispatches."""
+        name, meter = limit.capability, limit.meter
+        counted = recent if name is None else [each for each in recent if each.capability == name]
+        at = [each.at for each in counted]
+        if meter == "calls":
+            return at, [1] * len(at)
+        if meter == "bytes_out":
+            return at, [each.bytes_out for each in counted]
+        return at, [self._amount(meter, each) for each in counted]
 
     def _window(self, limit: Limit, seconds: float) -> Window:
-        found = self.windows.get(limit)
+        found = self.windows.get(limit.key)
         if found is None:
             recent = list(self.recent)
-            found = self.windows[limit] = Window.of(seconds, self._entries(limit, recent))
+            found = self.windows[limit.key] = Window.of(seconds, *self._counted(limit, recent))
+            self._watching.append((limit.capability, METERED.index(limit.meter), found))
             if self.most_recent is not None and len(recent) >= self.most_recent:
                 found.full = recent[0].at + seconds  # there may have been more than are remembered
             for each in self.unwritten:

@@ -18,7 +18,7 @@ from typing import Any
 
 from addendum.authority.book import ENTRIES, counts, used
 from addendum.authority.ceiling import Outside, meet
-from addendum.authority.grant import OF_RUN, Grant, Limit, from_json
+from addendum.authority.grant import Grant, Limit, from_json, of_whole
 from addendum.errors import ConfigError
 from addendum.records.history import History, Totals
 
@@ -87,11 +87,6 @@ def used_from(body: Mapping[str, Any]) -> Used:
         {(name, meter): count for name, each in body["distinct"].items() for meter, count in each.items()},
         {meter: amount / _SCALE.get(meter, 1) for meter, amount in body["whole"].items()},
     )
-
-
-def of_whole(limit: Limit) -> bool:
-    """Whether a limit is of the run as a whole, and not of its calls."""
-    return limit.capability is None and limit.meter in (*OF_RUN, "seconds")
 
 
 def pointed(limit: Limit) -> str:

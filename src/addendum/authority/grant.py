@@ -130,6 +130,11 @@ class Limit:
         return {**found, "by": self.by} if self.by else found
 
 
+def of_whole(limit: Limit) -> bool:
+    """Whether a limit is of the run as a whole, and not of its calls."""
+    return limit.capability is None and limit.meter in (*OF_RUN, "seconds")
+
+
 @dataclass(frozen=True, slots=True)
 class Grant:
     """Capabilities with their limits, and limits of the whole run. `worst_case` says whether a script whose worst case

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 
@@ -18,14 +18,21 @@ class Window:
     full: float | None = None
 
     @classmethod
-    def of(cls, seconds: float, entries: Iterable[tuple[float, int | float]]) -> Window:
-        """Return the window over entries in order of their time."""
-        kept = deque(entries)
-        return cls(seconds, kept, sum(amount for _, amount in kept))
+    def of(cls, seconds: float, at: Iterable[float], amounts: Sequence[int | float]) -> Window:
+        """Return the window over what was taken, in the order of its times."""
+        return cls(seconds, deque(zip(at, amounts, strict=True)), sum(amounts))
 
     def add(self, at: float, amount: int | float) -> None:
         """Note that an amount was taken."""
         self.entries.append((at, amount))
+        self.level += amount
+
+    def take(self, now: float, amount: int | float) -> None:
+        """Take an amount now. What is over is forgotten here too, since nobody asks a window that is far from full."""
+        entries = self.entries
+        if entries and (entries[-1][0] > now or entries[0][0] <= now - self.seconds):
+            self._slide(now)
+        entries.append((now, amount))
         self.level += amount
 
     def undo(self, amount: int | float) -> None:

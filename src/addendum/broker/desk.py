@@ -11,12 +11,13 @@ from typing import Any
 
 from addendum.authority.accounts import Accounts, Hold, Later, Over
 from addendum.authority.approval import needed
+from addendum.authority.book import counts, targets
 from addendum.authority.catalog import Capability, Catalog
-from addendum.authority.grant import Grant
+from addendum.authority.grant import Grant, Limit, moment
 from addendum.authority.permit import room
 from addendum.broker.journal import Journal, stow
 from addendum.broker.lineage import Lineage
-from addendum.broker.principal import ENDS, Ledger, settling
+from addendum.broker.principal import ENDS, Ledger, Ledgers, settling
 from addendum.broker.schema import Schemas
 from addendum.canon import Digest
 from addendum.errors import JournalMoved, NotFound
@@ -24,6 +25,7 @@ from addendum.kernel.calls import Call
 from addendum.kernel.decide import Execute
 from addendum.kernel.loop import Halt
 from addendum.ports import Beside, Clock
+from addendum.records import entries
 from addendum.records.entries import Settled
 from addendum.records.stored import Entry, Stored
 
@@ -170,17 +172,22 @@ class Desk:
         when somebody else was first: another process of the principal, or a child that was given something."""
         run, history = self.journal.run, self.journal.history
         keys = [((run, number), hold) for number, hold in taken]
-        beside = self.ledger.beside(keys, self.clock.now()) if self.ledger is not None else Beside(run)
+        beside = (
+            self.ledger.beside(keys, self.clock.now(), history.seq)
+            if self.ledger is not None
+            else Beside(run, own=history.seq)
+        )
         ended = settling(run, history, new)
         if ended is not None and self.ledger is not None and ended.run == beside.run:
             beside = replace(beside, entries=[*ended.entries, *beside.entries])
         elif ended is not None and self.ledger is None:
-            beside = ended
+            beside = replace(ended, own=history.seq)
         elif ended is not None:  # held in the accounts of another principal
             self.journal.append(*(entry for entry in new if entry.kind in ENDS))
             new = [entry for entry in new if entry.kind not in ENDS]
+            beside = replace(beside, own=history.seq)
         try:
-            stored = self.journal.append(*new, blobs=blobs, beside=replace(beside, own=history.seq))
+            stored = self.journal.append(*new, blobs=blobs, beside=beside)
         except JournalMoved:
             for key, hold in keys:
                 self.accounts.undo(hold)
@@ -196,6 +203,13 @@ class Desk:
             for entry in new:
                 self.promised.pop((entry.body.get("identity", ""), entry.body.get("digest", "")), None)
         return stored
+
+    def close(self, ledgers: Ledgers) -> None:
+        """Give the principal's accounts back, once nothing more is reserved here."""
+        if self.ledger is not None:
+            self.journal.ledger = None
+            ledgers.keep(self.ledger, self.clock.now() - _longest(self.grant))
+            self.ledger = None
 
 
 def _declined(call: Call, word: Mapping[str, Any]) -> Halt:
@@ -226,18 +240,23 @@ def overrun(settled: Settled, capability: Capability | None) -> Entry | None:
     return Entry("freeze", {"capability": capability.name, "attempt": settled.attempt, **found})
 
 
-def open_desk(journal: Journal, grant: Grant, catalog: Catalog, clock: Clock, *, write: bool = True) -> Desk:
-    """Open the accounts of a run, and those of its principal. Without `write`, a ledger that isn't there isn't made."""
-    from addendum.authority.book import counts
-    from addendum.authority.grant import moment
-
+def open_desk(
+    journal: Journal,
+    grant: Grant,
+    catalog: Catalog,
+    clock: Clock,
+    *,
+    write: bool = True,
+    ledgers: Ledgers | None = None,
+) -> Desk:
+    """Open the accounts of a run, and those of its principal, which may be among `ledgers`; `Desk.close` gives them
+    back. Without `write`, a ledger that isn't there isn't made."""
     ledger: Ledger | None = None
     if grant.principal:
         agents = frozenset(name for name, capability in catalog.items() if capability.agentic)
-        mine = [limit for limit in grant.every if limit.principal]
-        longest = max((limit.per for limit in mine if isinstance(limit.per, float)), default=0.0)
-        values = any(counts(limit) for limit in mine)
-        ledger = Ledger(journal.store, grant.principal, agents, since=clock.now() - longest, values=values)
+        since, values = clock.now() - _longest(grant), any(counts(limit) for limit in _common(grant))
+        ledger = (ledgers or Ledgers()).take(journal.store, grant.principal, agents, since, values)
+        ledger.book.only(limit.key for limit in _common(grant))
         if write:
             ledger.prepare(moment(clock.now()))
             journal.ledger = ledger
@@ -258,11 +277,17 @@ def open_desk(journal: Journal, grant: Grant, catalog: Catalog, clock: Clock, *,
     return Desk(journal, accounts, clock, ledger, lineage)
 
 
+def _common(grant: Grant) -> list[Limit]:
+    return [limit for limit in grant.every if limit.principal]
+
+
+def _longest(grant: Grant) -> float:
+    """Return the longest window of the principal's limits, in seconds; 0 without one."""
+    return max((limit.per for limit in _common(grant) if isinstance(limit.per, float)), default=0.0)
+
+
 def sent_before(journal: Journal, grant: Grant) -> Iterator[Hold]:
     """Yield the run's attempts so far with the values that the grant's limits look at."""
-    from addendum.authority.book import counts, targets
-    from addendum.records import entries
-
     if not any(counts(limit) and not limit.principal for limit in grant.every):
         return
     for stored in journal.store.entries(journal.run):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 from addendum import canon
@@ -63,31 +62,25 @@ class Journal:
 
         What ends an attempt that is held in a principal's accounts settles it there in the same transaction.
         """
-        beside = beside or settling(self.run, self.history, new)
+        settled: Ledger | None = None
         if beside is None:
-            stored = self.store.append(self.run, new, blobs=blobs, lease=self.lease)
-        elif self.ledger is None or beside.run != self.ledger.name or beside.at is not None:
+            beside = settling(self.run, self.history, new, self.ledger)
+            settled = self.ledger if beside is not None and beside.at is not None else None
+        try:
             stored = self.store.append(self.run, new, blobs=blobs, lease=self.lease, beside=beside)
-        else:
-            stored = self._settle(new, blobs, beside, self.ledger)
+        except JournalMoved:
+            if beside is None or settled is None:
+                raise
+            # Somebody else wrote there meanwhile: what this settles is read with it later.
+            settled, beside = None, Beside(beside.run, beside.entries)
+            stored = self.store.append(self.run, new, blobs=blobs, lease=self.lease, beside=beside)
+        if beside is not None and settled is not None:
+            settled.wrote(beside)
         if stored and stored[0].seq != self.history.seq + 1:
             for other in self.store.entries(self.run, after=self.history.seq, upto=stored[0].seq - 1):
                 self._take(other)
         for entry in stored:
             self._take(entry)
-        return stored
-
-    def _settle(
-        self, new: Sequence[Entry], blobs: Mapping[Digest, bytes] | None, beside: Beside, ledger: Ledger
-    ) -> list[Stored]:
-        """Append entries with what they settle in accounts that are open here. If nobody wrote there meanwhile, what is
-        written needn't be read again."""
-        try:
-            at = replace(beside, at=ledger.seq)
-            stored = self.store.append(self.run, new, blobs=blobs, lease=self.lease, beside=at)
-        except JournalMoved:
-            return self.store.append(self.run, new, blobs=blobs, lease=self.lease, beside=beside)
-        ledger.wrote(beside)
         return stored
 
     def news(self) -> bool:

@@ -16,12 +16,15 @@ take longer the longer they are kept.
 
 from __future__ import annotations
 
-from collections import deque
+import threading
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from addendum.authority.book import Book, Hold
-from addendum.broker.sums import EVERY, Sum, Sums, hold_body, hold_from
+from addendum.broker.held import Key, hold_entry, hold_from, settle_entry
+from addendum.broker.sums import EVERY, Sum, Sums
+from addendum.canon import Digest
 from addendum.errors import StoreCorrupt, StoreError, UsageError
 from addendum.ports import LEDGER, Beside, RunHeader, Store
 from addendum.records.history import Dispatch, History, Totals
@@ -29,9 +32,9 @@ from addendum.records.stored import Entry
 
 REMEMBERED: Final = 200_000
 """How many dispatches of a principal are remembered for limits in a time window."""
+KEPT: Final = 8
+"""Of how many principals the accounts are kept for the next run."""
 ENDS: Final = ("record", "retry", "abandon", "drafted")
-Key = tuple[str, int]
-"""A run and the number of one of its attempts."""
 
 
 def ledger_of(principal: str) -> str:
@@ -73,6 +76,8 @@ class Ledger:
 
     def prepare(self, created_at: str) -> None:
         """Make the journals if they aren't there. Raises `StoreError`."""
+        if self.seq:
+            return
         for name in (self.name, Sums(self.store, self.name).name):
             try:
                 self.store.create(RunHeader(name, self.principal, created_at))
@@ -116,13 +121,35 @@ class Ledger:
         """What the accounts come to, as a sum says it."""
         return Sum(self.seq, self.totals, self.open, self.revoked).body()
 
-    def beside(self, taken: Iterable[tuple[Key, Hold]], at: float) -> Beside:
-        """Return the entries for reservations that were taken in the book; they are this process's own."""
+    def serves(self, agents: frozenset[str], since: float | None, values: bool) -> bool:
+        """Whether everything is known that accounts opened with these would know."""
+        mine, all_values = self._need
+        long_enough = mine is None or (since is not None and mine <= since)
+        return self.book.agents == agents and long_enough and (all_values or not values)
+
+    def forget(self, since: float) -> None:
+        """Drop the dispatches before a time, which no window reaches. Without a window that is open, none is left."""
+        self._need = (since, self._need[1])
+        while self.recent and self.recent[0].at < since:
+            self.recent.popleft()
+
+    @property
+    def settled(self) -> bool:
+        """Whether they are what their journal says, without anything that isn't written."""
+        return not self._mine and not self.book.unwritten
+
+    def chain(self) -> Digest:
+        """Return the chain of the entry that they go up to, "" if it isn't there."""
+        return next((each.chain for each in self.store.entries(self.name, after=self.seq - 1, upto=self.seq)), "")
+
+    def beside(self, taken: Iterable[tuple[Key, Hold]], at: float, own: int | None = None) -> Beside:
+        """Return the entries for reservations that were taken in the book; they are this process's own. `own` is the
+        last entry's seq of the run that they are of."""
         new = []
         for key, hold in taken:
             self._mine[key] = hold
-            new.append(Entry("hold", _body(key, hold, at)))
-        return Beside(self.name, new, self.seq)
+            new.append(hold_entry(key, hold, at))
+        return Beside(self.name, new, self.seq, own)
 
     def wrote(self, beside: Beside) -> None:
         """Fold in what was just written at the end that was looked at."""
@@ -166,7 +193,9 @@ class Ledger:
         hold = mine or hold_from(body)
         dispatch = Dispatch(body["at_ms"] / 1000, hold.capability, hold.cost, hold.bytes_out)
         self.open[key] = hold
-        totals = self.totals.setdefault(hold.capability, Totals())
+        totals = self.totals.get(hold.capability)
+        if totals is None:
+            totals = self.totals[hold.capability] = Totals()
         totals.calls += 1
         totals.bytes_out += hold.bytes_out
         if mine is not None:
@@ -175,7 +204,8 @@ class Ledger:
             self.book.carry(hold)
             self.book.in_flight[hold.capability] += 1
             self.book.sent(dispatch)
-        self.book.target(hold)
+        if hold.targets:
+            self.book.target(hold)
         self.recent.append(dispatch)
         if self._sums is not None:
             self._new.append((dispatch, hold))
@@ -192,25 +222,64 @@ class Ledger:
         totals.seconds += body.get("micros", 0) / 1_000_000
 
 
-def settling(run: str, history: History, new: Sequence[Entry]) -> Beside | None:
-    """Return what entries of a run's journal settle in its principal's accounts; None if they settle nothing."""
+class Ledgers:
+    """Accounts that were open here, kept for the next run of their principal, which reads what was written since. Any
+    thread may ask; accounts that a run has are nobody else's until it gives them back."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, tuple[Ledger, Digest]] = OrderedDict()
+
+    def take(self, store: Store, principal: str, agents: frozenset[str], since: float | None, values: bool) -> Ledger:
+        """Return accounts that know what these need: those that were kept, if their journal is the same and not much
+        was written since, else new ones. They have to be read. Raises `StoreError`."""
+        with self._lock:
+            ledger, chain = self._kept.pop(principal, (None, ""))
+        if (
+            ledger is not None
+            and ledger.store is store
+            and ledger.serves(agents, since, values)
+            and store.head(ledger.name)[0] - ledger.seq <= EVERY
+            and ledger.chain() == chain
+        ):
+            return ledger
+        return Ledger(store, principal, agents, since=since, values=values)
+
+    def keep(self, ledger: Ledger, since: float) -> None:
+        """Give accounts back, with the dispatches since a time. Those that hold what isn't written are dropped."""
+        if not ledger.seq or not ledger.settled:
+            return
+        ledger.forget(since)
+        try:
+            chain = ledger.chain()
+        except StoreError:
+            return
+        with self._lock:
+            self._kept[ledger.principal] = (ledger, chain)
+            self._kept.move_to_end(ledger.principal)
+            if len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+
+
+def settling(run: str, history: History, new: Sequence[Entry], ledger: Ledger | None = None) -> Beside | None:
+    """Return what entries of a run's journal settle in its principal's accounts; None if they settle nothing. If those
+    are `ledger`, only as long as nobody else wrote there."""
     found: list[Entry] = []
     principal = ""
     for entry in new:
-        held = history.held_by(entry.body["attempt"]) if entry.kind in ENDS else None
+        if entry.kind not in ENDS:
+            continue
+        body = entry.body
+        number = body["attempt"]
+        held = history.held_by(number)
         if held is None:
             continue
         principal, number = held
-        body = entry.body
-        amounts = {
-            "cost": body.get("cost", 0),
-            "tokens": body.get("tokens", 0),
-            "bytes_in": body["result"]["size"] if "result" in body else 0,
-            "micros": body.get("micros", 0),
-        }
-        found.append(Entry("settle", {"run": run, "attempt": number, **{k: v for k, v in amounts.items() if v}}))
-    return Beside(ledger_of(principal), found) if found else None
-
-
-def _body(key: Key, hold: Hold, at: float) -> dict[str, Any]:
-    return {"run": key[0], "attempt": key[1], "at_ms": round(at * 1000), **hold_body(hold)}
+        result = body.get("result")
+        back = result["size"] if result else 0
+        taken = (body.get("cost", 0), body.get("tokens", 0), back, body.get("micros", 0))
+        found.append(settle_entry((run, number), *taken))
+    if not found:
+        return None
+    name = ledger_of(principal)
+    return Beside(name, found, ledger.seq if ledger is not None and ledger.name == name else None)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from addendum.authority.book import Hold
+from addendum.broker.held import Key, hold_body, hold_from
 from addendum.errors import NotFound
 from addendum.ports import Store
 from addendum.records.history import Dispatch, Totals
@@ -19,7 +20,6 @@ from addendum.records.stored import Entry
 
 EVERY: Final = 500
 """Entries after which a sum is made."""
-Key = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,39 +69,14 @@ class Sums:
             parts.append(older)
         opened = {(each["run"], each["attempt"]): hold_from(each) for each in body["open"]}
         totals = {name: _totals(each) for name, each in body["totals"].items()}
-        sent = [
-            Dispatch(row[0] / 1000, part["names"][row[1]], row[2], row[3])
-            for part in reversed(parts)
-            for row in part["sent"]
-        ]
-        pointed = [
-            Hold(part["names"][row[1]], row[2], row[3], targets=row[4])
-            for part in (reversed(parts) if values else ())
-            for row in part["sent"]
-            if len(row) > 4
-        ]
+        parts.reverse()
+        sent = [dispatch for part in parts for dispatch in _sent(part)]
+        pointed = [hold for part in parts for hold in _pointed(part)] if values else []
         return Sum(body["upto"], totals, opened, body["revoked"]), sent, pointed
 
     def write(self, found: Sum, sent: Sequence[tuple[Dispatch, Hold]]) -> None:
         """Write a sum, with what was sent since the one before."""
-        names = sorted({dispatch.capability for dispatch, _ in sent})
-        index = {name: number for number, name in enumerate(names)}
-        body = {
-            **found.body(),
-            "chain": self._chain(found.upto),
-            "before": self._last,
-            "names": names,
-            "sent": [
-                [
-                    round(d.at * 1000),
-                    index[d.capability],
-                    d.cost,
-                    d.bytes_out,
-                    *([dict(h.targets)] if h.targets else []),
-                ]
-                for d, h in sent
-            ],
-        }
+        body = {**found.body(), "chain": self._chain(found.upto), "before": self._last, **_columns(sent)}
         try:
             (stored,) = self.store.append(self.name, [Entry("sum", body)])
         except NotFound:
@@ -117,9 +92,44 @@ class Sums:
         return next((each.chain for each in self.store.entries(self.ledger, after=seq - 1, upto=seq)), "")
 
 
+def _columns(sent: Sequence[tuple[Dispatch, Hold]]) -> dict[str, Any]:
+    """Return what was sent as it stands in a sum: a list for each thing that is said of a dispatch, as four long ones
+    are read several times as fast as many short ones. `targets` has the values at pointers, by a dispatch's place."""
+    names = sorted({dispatch.capability for dispatch, _ in sent})
+    index = {name: number for number, name in enumerate(names)}
+    return {
+        "names": names,
+        "at_ms": [round(dispatch.at * 1000) for dispatch, _ in sent],
+        "of": [index[dispatch.capability] for dispatch, _ in sent],
+        "cost": [dispatch.cost for dispatch, _ in sent],
+        "bytes_out": [dispatch.bytes_out for dispatch, _ in sent],
+        "targets": {str(place): dict(hold.targets) for place, (_, hold) in enumerate(sent) if hold.targets},
+    }
+
+
+def _sent(part: Mapping[str, Any]) -> Iterable[Dispatch]:
+    """Return the dispatches of a part. Sums that an older program wrote have a row for each in place of the lists."""
+    names = part["names"]
+    if "sent" in part:
+        return [Dispatch(row[0] / 1000, names[row[1]], row[2], row[3]) for row in part["sent"]]
+    at = [moment / 1000 for moment in part["at_ms"]]
+    return map(Dispatch, at, map(names.__getitem__, part["of"]), part["cost"], part["bytes_out"])
+
+
+def _pointed(part: Mapping[str, Any]) -> Iterable[Hold]:
+    """Return the holds of a part that have values at pointers."""
+    names = part["names"]
+    if "sent" in part:
+        return [Hold(names[row[1]], row[2], row[3], targets=row[4]) for row in part["sent"] if len(row) > 4]
+    of, cost, out = part["of"], part["cost"], part["bytes_out"]
+    places = sorted((int(place), targets) for place, targets in part["targets"].items())
+    return [Hold(names[of[place]], cost[place], out[place], targets=targets) for place, targets in places]
+
+
 def _reaches(part: Mapping[str, Any], since: float) -> bool:
     """Whether what was sent before a part may be younger than a time: its own oldest is."""
-    return not part["sent"] or part["sent"][0][0] / 1000 > since
+    at = [row[0] for row in part["sent"][:1]] if "sent" in part else part["at_ms"]
+    return not at or at[0] / 1000 > since
 
 
 def _numbers(totals: Totals) -> list[int]:
@@ -130,33 +140,3 @@ def _numbers(totals: Totals) -> list[int]:
 def _totals(numbers: Iterable[int]) -> Totals:
     calls, cost, tokens, out, back, micros = numbers
     return Totals(calls=calls, cost=cost, tokens=tokens, bytes_out=out, bytes_in=back, seconds=micros / 1_000_000)
-
-
-def hold_body(hold: Hold) -> dict[str, Any]:
-    """Return a hold as it stands in an entry; what is nothing is left out."""
-    found: dict[str, Any] = {"capability": hold.capability, "cost": hold.cost, "bytes_out": hold.bytes_out}
-    if hold.bytes_in:
-        found["bytes_in"] = hold.bytes_in
-    if hold.tokens:
-        found["tokens"] = hold.tokens
-    if hold.seconds:
-        found["micros"] = round(hold.seconds * 1_000_000)
-    if hold.agentic:
-        found["agentic"] = True
-    if hold.targets:
-        found["targets"] = dict(hold.targets)
-    return found
-
-
-def hold_from(body: Mapping[str, Any]) -> Hold:
-    """Read a hold from an entry."""
-    return Hold(
-        body["capability"],
-        body["cost"],
-        body["bytes_out"],
-        body.get("bytes_in", 0),
-        body.get("tokens", 0),
-        body.get("micros", 0) / 1_000_000,
-        body.get("agentic", False),
-        targets=body.get("targets", {}),
-    )

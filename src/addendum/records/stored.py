@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from addendum.canon import Digest
@@ -14,10 +14,12 @@ ENVELOPE: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is to be appended to a run's journal: a kind and a JSON object."""
+    """What is to be appended to a run's journal: a kind and a JSON object. `data` are the body's canonical bytes, if
+    whoever made the entry has them already."""
 
     kind: str
     body: Mapping[str, Any]
+    data: bytes | None = field(default=None, compare=False, repr=False)
 
 
 class Stored(NamedTuple):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from addendum.authority.catalog import MAX_PAYLOAD, MAX_RESULT, Catalog
 from addendum.authority.grant import Grant
 from addendum.broker.dispatch import Dispatcher
+from addendum.broker.principal import Ledgers
 from addendum.broker.schema import Schemas
 from addendum.broker.settle import BACKOFF
 from addendum.canon import Json
@@ -42,6 +43,8 @@ class Context:
     operator: str = "operator"
     schemas: Schemas = field(default_factory=Schemas)
     """The capabilities' schemas, compiled once for all runs."""
+    ledgers: Ledgers = field(default_factory=Ledgers)
+    """Accounts of principals that no run has at the moment, for the next one."""
     dispatcher: Callable[[Provider, asyncio.AbstractEventLoop | None], Dispatcher] = Dispatcher
 
     @property

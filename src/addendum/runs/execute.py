@@ -59,6 +59,7 @@ class Attempt:
             ending = drive.run()
             locate(self.scene.program, ending.where)
             result = self._end(drive, ending, number)
+            drive.settler.desk.close(self.context.ledgers)
             delegate.upwards(self.context, journal.history.parent)
             if drive.missing is not None:
                 raise drive.missing
@@ -117,7 +118,7 @@ class Attempt:
                 attempts=dict(journal.history.attempts),
                 expected=self.expected,
             ),
-            desk=open_desk(journal, grant, context.catalog, context.clock),
+            desk=open_desk(journal, grant, context.catalog, context.clock, ledgers=context.ledgers),
             dispatcher=dispatcher,
             clock=context.clock,
             notice=self.notice,

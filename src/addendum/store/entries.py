@@ -32,13 +32,16 @@ class Sealed(NamedTuple):
     text: str
 
 
-def prepare(entries: Iterable[Entry]) -> list[Prepared]:
-    """Return entries as they will be kept. Raises `NotJson`; done before anything is begun."""
+def prepare(entries: Iterable[Entry], *, back: bool = True) -> list[Prepared]:
+    """Return entries as they will be kept. Raises `NotJson`; done before anything is begun. Without `back` nobody wants
+    their bodies back, and they are empty."""
     prepared = []
     for entry in entries:
-        data = canonical(dict(entry.body), max_depth=MAX_DEPTH + ENVELOPE)
+        data = entry.data
+        if data is None:
+            data = canonical(dict(entry.body), max_depth=MAX_DEPTH + ENVELOPE)
         text = data.decode()
-        prepared.append(Prepared(entry.kind, text, data, from_json(data)))
+        prepared.append(Prepared(entry.kind, text, data, from_json(data) if back else {}))
     return prepared
 
 

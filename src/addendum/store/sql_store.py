@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from addendum.canon import Digest
 from addendum.errors import StoreError
 from addendum.ports import Beside, Clock, Lease, RunHeader
-from addendum.records.chain import START
+from addendum.records.chain import START, chain
 from addendum.records.stored import Entry, Stored
 from addendum.store import leases, process
 from addendum.store.database import Database, Row
@@ -30,6 +30,8 @@ from addendum.store.entries import (
 )
 from addendum.store.leases import Held, Process, Stamp
 
+Head: TypeAlias = "tuple[int, Digest]"
+"""Where a journal ends: the last entry's seq and chain."""
 PAGE: Final = 1_000_000
 """About how many characters of entries are read at a time."""
 
@@ -41,6 +43,9 @@ class SqlStore:
         self._database = database
         self._clock = clock
         self._leases: set[Lease] = set()
+        self._heads: dict[str, Head] = {}
+        """Where the journals ended that something was written to beside others, as far as this object knows. Nothing
+        rests on it: an entry that isn't the next one isn't taken, and then it is asked where the journal ends."""
         self._returned: set[str] = set()
         """Tokens that were given back while the database didn't answer: whoever asks here may have the run."""
 
@@ -118,7 +123,8 @@ class SqlStore:
         beside: Beside | None = None,
     ) -> list[Stored]:
         prepared, where = prepare(entries), self._database.where
-        other = prepare(beside.entries) if beside is not None else []
+        other = prepare(beside.entries, back=False) if beside is not None else []
+        there: Head | None = None
         check_blobs(blobs or {})
         with self._database.transaction():
             rows = self._database.read("position", {"run": run})
@@ -132,12 +138,21 @@ class SqlStore:
             sealed = seal(prepared, seq or 0, head or START)
             if blobs:
                 self._database.write_all("add_blob", ({"digest": name, "data": data} for name, data in blobs.items()))
-            self._database.write_all("add_entry", (_entry_row(run, row) for row in sealed))
+            self._add(run, sealed)
             if beside is not None and (other or beside.at is not None):
-                self._beside(beside, other)
+                there = self._beside(beside, other)
+        if beside is not None and there is not None:
+            self._heads[beside.run] = there
         return stored(prepared, sealed)
 
-    def _beside(self, beside: Beside, prepared: list[Prepared]) -> None:
+    def _beside(self, beside: Beside, prepared: list[Prepared]) -> Head | None:
+        """Write to another journal; return where it ends then."""
+        known = self._heads.get(beside.run)
+        if known is not None and len(prepared) == 1 and beside.at in (None, known[0]):
+            kind, text, data, _ = prepared[0]
+            there = (known[0] + 1, chain(known[1], kind, data))
+            if self._database.add("add_entry", _entry_row(beside.run, Sealed(there[0], kind, there[1], text))):
+                return there
         rows = self._database.read("position", {"run": beside.run})
         if not rows:
             raise unknown(beside.run, self._database.where)
@@ -146,6 +161,7 @@ class SqlStore:
             raise moved(beside.run, self._database.where)
         sealed = seal(prepared, seq or 0, head or START)
         self._add(beside.run, sealed)
+        return (sealed[-1].seq, sealed[-1].chain) if sealed else None
 
     def _add(self, run: str, sealed: Sequence[Sealed]) -> None:
         if len(sealed) == 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import deque
 from typing import Any
 
 import pytest
@@ -10,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from addendum.authority.accounts import Accounts, Hold, Later, Over
+from addendum.authority.book import Book
 from addendum.authority.catalog import Capability
 from addendum.authority.grant import from_json
 from addendum.authority.window import Window
 from addendum.canon import Json
-from addendum.records.history import History
+from addendum.records.history import Dispatch, History, Totals
 
 MAIL = Capability(
     name="mail.send", effect="irreversible", price=10, most=20, max_result=100, most_tokens=7, agentic=True, timeout=5.0
@@ -210,6 +212,26 @@ def test_a_clock_set_back_refills_nothing() -> None:
     assert later.at == 100_000 - 86_400 + 60
 
 
+def test_a_clock_set_back_while_a_window_is_wide_refills_nothing() -> None:
+    """What was taken while nobody looked closely counts for one more window from then on, too."""
+    accounts = opened(own=[{"meter": "calls", "max": 4, "per": "minute"}])
+    back = 100_000.0 - 86_400
+    assert all(isinstance(reserve(accounts, now=now), Hold) for now in (100_000.0, back, back + 1, back + 2))
+    later = reserve(accounts, now=back + 3)
+    assert isinstance(later, Later)
+    assert later.at == back + 60
+
+
+def test_a_wide_window_forgets_what_is_over() -> None:
+    """Nobody has to look at it closely for that."""
+    accounts = opened(own=[{"meter": "calls", "max": 10**6, "per": "minute"}])
+    for second in range(1000):
+        assert isinstance(reserve(accounts, now=float(second)), Hold)
+        accounts.written()
+    (window,) = accounts.book.windows.values()
+    assert len(window.entries) == window.level == 60
+
+
 @given(st.lists(st.tuples(st.floats(0, 20), st.integers(1, 5)), max_size=40), st.integers(5, 12))
 def test_a_window_is_never_above_its_limit(steps: list[tuple[float, int]], most: int) -> None:
     """Against the plain definition: what was let through in any last ten seconds is at most the limit, and what was
@@ -246,6 +268,108 @@ def test_ten_thousand_entries_do_not_slow_a_window() -> None:
         window.add(float(second), 1)
     assert window.room(1, window.level, 10_100.0) is not None
     assert steps < 10
+
+
+# --- the first look ---------------------------------------------------------------------------------------------
+
+PING = Capability(name="a.ping", effect="read", price=1, max_result=7)
+NARROW: list[tuple[str, int | str, str | int]] = [
+    ("calls", 4, "run"),
+    ("calls", 3, 60),
+    ("cost_usd", "0.00000009", "run"),
+    ("cost_usd", "0.00000004", 60),
+    ("tokens", 20, "run"),
+    ("bytes_out", 90, "run"),
+    ("bytes_out", 40, 60),
+    ("bytes_in", 300, "run"),
+    ("bytes_out", 30, "call"),
+    ("tokens", 6, "call"),
+    ("seconds", 20, "run"),
+    ("in_flight", 2, "run"),
+    ("agents", 3, "run"),
+    ("agents", 2, 60),
+    ("journal_bytes", 400, "run"),
+    ("journal_records", 10, "run"),
+]
+OWN: list[tuple[str, int | str, str | int]] = [*NARROW, ("distinct:/to", 2, "run")]
+
+
+class Closely(Accounts):
+    """Accounts that look closely at every limit."""
+
+    def _close(self, mine: Any, asked: Hold) -> range:
+        return range(len(mine.limits))
+
+
+def drawn(chance: random.Random) -> dict[str, Any]:
+    """Return a grant with some limits of every kind, those of a principal too; narrow ones and wide ones."""
+
+    def limits(among: list[tuple[str, int | str, str | int]], **more: Any) -> list[dict[str, Any]]:
+        each = [
+            {"meter": meter, "max": most, **({} if per == "run" else {"per": per}), **more}
+            for meter, most, per in among
+        ]
+        found = [limit for limit in each if chance.random() < 0.15]
+        return [{**limit, "max": 10**6} if chance.random() < 0.4 else limit for limit in found]
+
+    shared = limits([each for each in NARROW if each[2] != "call"], scope="principal")
+    return {
+        "capabilities": {name: {"limits": limits(OWN)} for name in ("mail.send", "a.ping")},
+        "limits": [*limits([each for each in NARROW if each[2] != "call"]), *shared],
+        "principal": "team",
+    }
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_the_first_look_refuses_and_admits_as_the_close_one(seed: int) -> None:
+    """Two accounts of one grant, one of which looks closely at every limit, say the same of every call:
+    holds that aren't written yet, calls in flight, more used than was held, windows that empty, another process's."""
+    chance = random.Random(seed)
+    grant, catalog = from_json(drawn(chance)), {each.name: each for each in (MAIL, PING)}
+    both: list[Accounts] = []
+    for kind in (Accounts, Closely):
+        principal = Book({}, deque(), frozenset({"mail.send"}))
+        principal.totals = {}
+        both.append(kind.of(grant, History(), catalog, (), principal))
+    under_way: list[tuple[Hold, Capability]] = []
+    coming: list[Hold] = []
+    now, said = 0.0, set[type]()
+    for _ in range(60):
+        now += chance.choice((0.0, 1.0, 25.0))
+        match chance.randrange(5):
+            case 0 if under_way:
+                hold, _ = under_way.pop(chance.randrange(len(under_way)))
+                cost, tokens = chance.randint(0, hold.cost + 5), chance.randint(0, 9)
+                for accounts in both:
+                    assert accounts.principal is not None
+                    for book in (accounts.book, accounts.principal):
+                        book.settle(hold)
+                        totals = book.totals.setdefault(hold.capability, Totals())  # type: ignore[attr-defined]
+                        totals.cost, totals.tokens = totals.cost + cost, totals.tokens + tokens
+            case 1:
+                for accounts in both:
+                    assert accounts.principal is not None
+                    for book in (accounts.book, accounts.principal):
+                        for hold in coming:
+                            totals = book.totals.setdefault(hold.capability, Totals())  # type: ignore[attr-defined]
+                            totals.calls, totals.bytes_out = totals.calls + 1, totals.bytes_out + hold.bytes_out
+                    accounts.written()
+                    accounts.principal.unwritten.clear()
+                coming.clear()
+            case 2 if chance.random() < 0.3:
+                for accounts in both:
+                    assert accounts.principal is not None
+                    accounts.principal.sent(Dispatch(now, "mail.send", 20, 9))
+            case _:
+                capability, size = chance.choice((MAIL, PING)), chance.choice((0, 9, 25, 31))
+                payload: Json = {"to": chance.choice("abc")}
+                found = [accounts.reserve(capability, size, payload, now) for accounts in both]
+                assert found[0] == found[1]
+                said.add(type(found[0]))
+                if isinstance(found[0], Hold):
+                    under_way.append((found[0], capability))
+                    coming.append(found[0])
+    assert said
 
 
 # --- conservation -----------------------------------------------------------------------------------------------

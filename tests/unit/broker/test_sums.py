@@ -11,6 +11,7 @@ from addendum.authority.grant import Limit
 from addendum.broker.principal import Ledger
 from addendum.broker.sums import EVERY, Sums
 from addendum.errors import StoreCorrupt, StoreUnavailable
+from addendum.ports import RunHeader
 from addendum.records.stored import Entry
 from addendum.testing.memory_store import MemoryStore
 
@@ -109,6 +110,37 @@ def test_two_processes_sum_up_beside_each_other() -> None:
     third = Ledger(store, "team")
     third.verify()
     assert len(third.recent) == EVERY
+
+
+def test_sums_that_an_older_program_wrote_are_read() -> None:
+    """Theirs have a row for each dispatch where there are lists now; and they go on with ours."""
+    store = MemoryStore()
+    mine = filled(store)
+    name = Sums(store, mine.name).name
+    store.create(RunHeader("old", "", "2026-01-01T00:00:00Z"))
+    for seq in range(1, store.head(name)[0] + 1):
+        (part,) = store.entries(name, after=seq - 1, upto=seq)
+        body: dict[str, Any] = dict(part.body)
+        columns = zip(body.pop("at_ms"), body.pop("of"), body.pop("cost"), body.pop("bytes_out"), strict=True)
+        targets = body.pop("targets")
+        body["sent"] = [
+            [*row, *([targets[str(place)]] if str(place) in targets else [])] for place, row in enumerate(columns)
+        ]
+        store.append("old", [Entry("sum", body)])
+    assert store._data is not None
+    store._data.runs[name].entries = store._data.runs["old"].entries
+    old, whole = Ledger(store, "team"), Ledger(store, "team", sums=False)
+    old.read()
+    whole.read()
+    assert old.state == whole.state == mine.state
+    assert list(old.recent) == list(whole.recent)
+    assert seen(old) == seen(whole)
+    store.append(old.name, [Entry("restore", {})] * EVERY)
+    old.read()
+    old.rest()
+    again = Ledger(store, "team")
+    again.verify()
+    assert list(again.recent) == list(whole.recent)
 
 
 class Full(MemoryStore):

@@ -12,6 +12,7 @@ from addendum.authority.catalog import Capability, Catalog
 from addendum.authority.grant import from_json
 from addendum.authority.permit import permit
 from addendum.broker.journal import Journal
+from addendum.broker.principal import Ledgers
 from addendum.errors import CapabilityError, ConfigError, NotFound, Rejected, UnknownOutcome, UsageError
 from addendum.ports import Reply, Request, Sandbox, Usage
 from addendum.records.entries import Effect
@@ -271,6 +272,23 @@ def test_a_revoked_principal_ends_all_its_runs(context: Context, files: Files) -
     assert resume(context, "second").status == "completed"
     with pytest.raises(NotFound):
         operate.revoke_principal(context, "nobody")
+
+
+def test_a_principals_accounts_stay_open_for_its_next_run(context: Context, files: Files) -> None:
+    """The next run finds what the one before and another process wrote, without reading all of it again."""
+    limits = [{"meter": "calls", "max": 3, "scope": "principal"}, {"meter": "calls", "max": 9, "per": "P1D"}]
+    other = replace(context, ledgers=Ledgers())
+    go(context, ONE, "first", principal="team", limits=limits)
+    go(other, ONE, "second", principal="team", limits=limits)
+    kept = context.ledgers.take(context.store, "team", frozenset(), None, False)
+    assert kept.seq == 0  # they know no dispatches from before their window
+    go(context, ONE, "third", principal="team", limits=limits)
+    kept = context.ledgers.take(context.store, "team", frozenset(), context.clock.now(), False)
+    assert kept.seq == context.store.head(kept.name)[0] == 6
+    context.ledgers.keep(kept, context.clock.now())
+    assert go(context, ONE, "fourth", principal="team", limits=limits).status == "paused"
+    assert len(files.deleted) == 3
+    kept.verify()
 
 
 def test_a_provider_that_reports_more_than_its_maximum_is_frozen(context: Context, files: Files) -> None:

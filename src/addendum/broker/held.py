@@ -1,0 +1,105 @@
+"""What stands in the journal of a principal's accounts, as entries: holds, and what settles them.
+
+Every call writes one of each, so their canonical bytes are put together here instead of being worked out of the body:
+the keys are known, and so is their order. What is rare, or isn't ASCII, is left to the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from json.encoder import encode_basestring
+from typing import Any, TypeAlias
+
+from addendum.authority.book import Hold
+from addendum.canon import MAX_INT
+from addendum.records.stored import Entry
+
+Key: TypeAlias = "tuple[str, int]"
+"""A run and the number of one of its attempts."""
+
+
+def hold_entry(key: Key, hold: Hold, at: float) -> Entry:
+    """Return the entry that a call is about to be sent, at a time in seconds since 1970."""
+    run, number = key
+    at_ms = round(at * 1000)
+    name, cost, out, back, tokens, seconds, agentic, _, targets = hold
+    rare = seconds or agentic or not name.isascii() or not all(map(str.isascii, targets))
+    if rare or not _plain(run, cost, out, back, tokens):
+        return Entry("hold", {"run": run, "attempt": number, "at_ms": at_ms, **hold_body(hold)})
+    body: dict[str, Any] = {
+        "run": run,
+        "attempt": number,
+        "at_ms": at_ms,
+        "capability": name,
+        "cost": cost,
+        "bytes_out": out,
+    }
+    text = f'{{"at_ms":{at_ms},"attempt":{number}'
+    if back:
+        body["bytes_in"] = back
+        text += f',"bytes_in":{back}'
+    text += f',"bytes_out":{out},"capability":{encode_basestring(name)},"cost":{cost},"run":{encode_basestring(run)}'
+    if targets:
+        body["targets"] = dict(targets)
+        values = ",".join(f'{encode_basestring(meter)}:"{value}"' for meter, value in sorted(targets.items()))
+        text += f',"targets":{{{values}}}'
+    if tokens:
+        body["tokens"] = tokens
+        text += f',"tokens":{tokens}'
+    return Entry("hold", body, (text + "}").encode())
+
+
+def settle_entry(key: Key, cost: int, tokens: int, bytes_in: int, micros: int) -> Entry:
+    """Return the entry that says what became of a call: what it really took, in nano-dollars and microseconds."""
+    run, number = key
+    body: dict[str, Any] = {"run": run, "attempt": number}
+    text = f'{{"attempt":{number}'
+    if bytes_in:
+        body["bytes_in"] = bytes_in
+        text += f',"bytes_in":{bytes_in}'
+    if cost:
+        body["cost"] = cost
+        text += f',"cost":{cost}'
+    if micros:
+        body["micros"] = micros
+        text += f',"micros":{micros}'
+    text += f',"run":{encode_basestring(run)}'
+    if tokens:
+        body["tokens"] = tokens
+        text += f',"tokens":{tokens}'
+    return Entry("settle", body, (text + "}").encode() if _plain(run, cost, tokens, bytes_in, micros) else None)
+
+
+def _plain(run: str, *amounts: int) -> bool:
+    """Whether the store would write the same: ASCII only, and no number that JSON can't say."""
+    return run.isascii() and max(amounts) <= MAX_INT
+
+
+def hold_body(hold: Hold) -> dict[str, Any]:
+    """Return a hold as it stands in an entry; what is nothing is left out."""
+    found: dict[str, Any] = {"capability": hold.capability, "cost": hold.cost, "bytes_out": hold.bytes_out}
+    if hold.bytes_in:
+        found["bytes_in"] = hold.bytes_in
+    if hold.tokens:
+        found["tokens"] = hold.tokens
+    if hold.seconds:
+        found["micros"] = round(hold.seconds * 1_000_000)
+    if hold.agentic:
+        found["agentic"] = True
+    if hold.targets:
+        found["targets"] = dict(hold.targets)
+    return found
+
+
+def hold_from(body: Mapping[str, Any]) -> Hold:
+    """Read a hold from an entry."""
+    return Hold(
+        body["capability"],
+        body["cost"],
+        body["bytes_out"],
+        body.get("bytes_in", 0),
+        body.get("tokens", 0),
+        body.get("micros", 0) / 1_000_000,
+        body.get("agentic", False),
+        targets=body.get("targets", {}),
+    )
