@@ -10,6 +10,8 @@ import json
 from decimal import Decimal
 from typing import Final
 
+from pydantic_core import from_json
+
 from addendum import canon
 from addendum.authority.money import NANO
 from addendum.canon import Json
@@ -50,7 +52,7 @@ def reply(answered: object) -> tuple[Reply, bytes, str]:
     usage = _usage(answered.usage)
     try:
         data = canon.canonical(answered.value)
-        value: Json = json.loads(data)
+        value: Json = from_json(data)
     except NotJson as error:
         return Reply(None, usage), b"null", str(error)
     except Exception as error:  # noqa: BLE001 - a value that changes while it is read

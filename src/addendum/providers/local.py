@@ -22,7 +22,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel, TypeAdapter
 
@@ -32,6 +32,9 @@ from addendum.errors import CapabilityError, ConfigError
 from addendum.ports import Provider, Reply, Request
 from addendum.providers.signature import Signature, declared, read
 from addendum.providers.threads import LoopThread, NoThread, Threads
+
+
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,18 +140,18 @@ class LocalProvider:
     def _written(self, value: Any, depth: int) -> Any:
         """Write models and dataclasses as the JSON that they declare. All else stays: the broker refuses what is no
         JSON, so that nothing is converted silently."""
-        if depth > MAX_DEPTH:
+        kind = type(value)
+        if kind in _PLAIN or depth > MAX_DEPTH:
             return value
         if isinstance(value, BaseModel):
             return value.model_dump(mode="json", by_alias=True)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            kind = type(value)
             if kind not in self._adapters:
                 self._adapters[kind] = TypeAdapter(kind)
             return self._adapters[kind].dump_python(value, mode="json", by_alias=True)
-        if type(value) is dict:
+        if kind is dict:
             return {key: self._written(item, depth + 1) for key, item in value.items()}
-        if type(value) in (list, tuple):
+        if kind is list or kind is tuple:
             return [self._written(item, depth + 1) for item in value]
         return value
 
