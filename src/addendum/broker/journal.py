@@ -17,7 +17,7 @@ from addendum.records.history import History, Record
 from addendum.records.outcome import Outcome, Success
 from addendum.records.stored import Entry, Stored
 
-REMEMBERED = 16 * 1024 * 1024
+REMEMBERED = 32 * 1024 * 1024
 """Bytes of inline results that are kept from the first reading; the others are read again when they are needed."""
 AROUND = 300
 """Bytes that a remembered reference takes up, without its value's text."""
