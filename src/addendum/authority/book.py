@@ -119,7 +119,8 @@ _CLOSELY, _CALL, _WINDOW, _OWN, _EVERY, _DISTINCT = range(6)
 class Gauge(NamedTuple):
     """A limit as it is looked at first: its `place` among the limits of a capability's terms, what its level is counted
     over (nothing but the call, a window, the capability, every one of them, different values of the capability; or
-    that it is always looked at closely), the meter's place in `METERED`, the most, and the limit's key."""
+    that it is always looked at closely), the meter's place in `METERED`, the most, and what the level is found by: the
+    limit's key, or the capability and the meter."""
 
     place: int
     over: int
