@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from addendum.canon import Digest, Json
 from addendum.records.outcome import Outcome
@@ -39,8 +39,7 @@ LEDGER: Final = "@"
 """Journals whose names begin with this are the store's own accounts, and no runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
+class Beside(NamedTuple):
     """Entries for another journal, in the same transaction as an append. With `at`, only if that journal's last entry
     has this seq: whoever decided by what is in it decides again when somebody else was first. `own` says the same of
     the journal that is appended to. Without entries only the places are compared."""

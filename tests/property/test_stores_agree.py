@@ -30,7 +30,7 @@ BODIES = st.dictionaries(
     ),
     max_size=3,
 )
-ENTRIES = st.lists(st.builds(Entry, st.sampled_from(["record", "note"]), BODIES), max_size=4)
+ENTRIES = st.lists(st.builds(Entry, st.sampled_from(["record", "note"]), BODIES, st.none()), max_size=4)
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from addendum.authority.catalog import Capability
 from addendum.authority.grant import DISTINCT, ENDS, Grant, Limit, of_whole, tokens
@@ -113,19 +113,20 @@ def bounded(capability: Capability, grant: Grant) -> Capability:
     )
 
 
-_CLOSELY, _CALL, _WINDOW, _OWN, _EVERY = range(5)
+_CLOSELY, _CALL, _WINDOW, _OWN, _EVERY, _DISTINCT = range(6)
 
 
 class Gauge(NamedTuple):
     """A limit as it is looked at first: its `place` among the limits of a capability's terms, what its level is counted
-    over (nothing but the call, a window, the capability, every one of them; or that it is always looked at closely),
-    the meter's place in `METERED`, the most, and the limit's key."""
+    over (nothing but the call, a window, the capability, every one of them, different values of the capability; or
+    that it is always looked at closely), the meter's place in `METERED`, the most, and what the level is found by: the
+    limit's key, or the capability and the meter."""
 
     place: int
     over: int
     meter: int
     most: int | float
-    key: tuple[object, ...]
+    key: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +186,8 @@ def _in_common(limit: Limit) -> bool:
 
 def _gauge(place: int, limit: Limit) -> Gauge:
     """Return how a limit is looked at first."""
+    if limit.meter.startswith(DISTINCT) and limit.capability is not None:
+        return Gauge(place, _DISTINCT, 0, limit.most, (limit.capability, limit.meter))
     if limit.meter not in METERED or limit.by or (limit.per == "run" and of_whole(limit) and not limit.principal):
         return Gauge(place, _CLOSELY, 0, limit.most, limit.key)
     if isinstance(limit.per, float):
@@ -266,13 +269,15 @@ class Book:
         """Return the places of the limits that a call of a capability comes close to, or that have to be looked at
         closely anyway. The others have room for it, whatever `check` finds in detail: what has left a window, say."""
         own = self._amounts(name)
-        levels = (own, _NOTHING, own, own, self._every(name, own))
+        levels = (own, _NOTHING, own, own, self._every(name, own), own)
         windows, found = self.windows, []
         for place, over, meter, most, key in gauges:
             level = levels[over][meter]
             if over == _WINDOW:
                 window = windows.get(key)
                 level = window.level if window is not None and window.full is None else most
+            elif over == _DISTINCT:
+                level = len(self.seen.get(key, ())) + len(self.unwritten)
             elif over == _CLOSELY:
                 level = most
             if level + asks[meter] >= most:

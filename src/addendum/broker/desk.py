@@ -179,13 +179,13 @@ class Desk:
         )
         ended = settling(run, history, new)
         if ended is not None and self.ledger is not None and ended.run == beside.run:
-            beside = replace(beside, entries=[*ended.entries, *beside.entries])
+            beside = beside._replace(entries=[*ended.entries, *beside.entries])
         elif ended is not None and self.ledger is None:
-            beside = replace(ended, own=history.seq)
+            beside = ended._replace(own=history.seq)
         elif ended is not None:  # held in the accounts of another principal
             self.journal.append(*(entry for entry in new if entry.kind in ENDS))
             new = [entry for entry in new if entry.kind not in ENDS]
-            beside = replace(beside, own=history.seq)
+            beside = beside._replace(own=history.seq)
         try:
             stored = self.journal.append(*new, blobs=blobs, beside=beside)
         except JournalMoved:

@@ -23,8 +23,8 @@ def hold_entry(key: Key, hold: Hold, at: float) -> Entry:
     run, number = key
     at_ms = round(at * 1000)
     name, cost, out, back, tokens, seconds, agentic, _, targets = hold
-    rare = seconds or agentic or not name.isascii() or not all(map(str.isascii, targets))
-    if rare or not _plain(run, cost, out, back, tokens):
+    rare = seconds or agentic or cost > MAX_INT or out > MAX_INT or back > MAX_INT or tokens > MAX_INT
+    if rare or not (run + name).isascii() or (targets and not "".join(targets).isascii()):
         return Entry("hold", {"run": run, "attempt": number, "at_ms": at_ms, **hold_body(hold)})
     body: dict[str, Any] = {
         "run": run,
@@ -34,19 +34,22 @@ def hold_entry(key: Key, hold: Hold, at: float) -> Entry:
         "cost": cost,
         "bytes_out": out,
     }
-    text = f'{{"at_ms":{at_ms},"attempt":{number}'
+    taken = seen = said = ""
     if back:
         body["bytes_in"] = back
-        text += f',"bytes_in":{back}'
-    text += f',"bytes_out":{out},"capability":{encode_basestring(name)},"cost":{cost},"run":{encode_basestring(run)}'
+        taken = f',"bytes_in":{back}'
     if targets:
-        body["targets"] = dict(targets)
-        values = ",".join(f'{encode_basestring(meter)}:"{value}"' for meter, value in sorted(targets.items()))
-        text += f',"targets":{{{values}}}'
+        body["targets"] = targets
+        values = [f'{encode_basestring(meter)}:"{targets[meter]}"' for meter in sorted(targets)]
+        seen = f',"targets":{{{",".join(values)}}}'
     if tokens:
         body["tokens"] = tokens
-        text += f',"tokens":{tokens}'
-    return Entry("hold", body, (text + "}").encode())
+        said = f',"tokens":{tokens}'
+    text = (
+        f'{{"at_ms":{at_ms},"attempt":{number}{taken},"bytes_out":{out},"capability":{encode_basestring(name)},'
+        f'"cost":{cost},"run":{encode_basestring(run)}{seen}{said}}}'
+    )
+    return Entry("hold", body, text.encode())
 
 
 def settle_entry(key: Key, cost: int, tokens: int, bytes_in: int, micros: int) -> Entry:
@@ -67,12 +70,8 @@ def settle_entry(key: Key, cost: int, tokens: int, bytes_in: int, micros: int) -
     if tokens:
         body["tokens"] = tokens
         text += f',"tokens":{tokens}'
-    return Entry("settle", body, (text + "}").encode() if _plain(run, cost, tokens, bytes_in, micros) else None)
-
-
-def _plain(run: str, *amounts: int) -> bool:
-    """Whether the store would write the same: ASCII only, and no number that JSON can't say."""
-    return run.isascii() and max(amounts) <= MAX_INT
+    rare = cost > MAX_INT or tokens > MAX_INT or bytes_in > MAX_INT or micros > MAX_INT or not run.isascii()
+    return Entry("settle", body, None if rare else (text + "}").encode())
 
 
 def hold_body(hold: Hold) -> dict[str, Any]:

@@ -204,7 +204,7 @@ class Ledger:
             self.book.carry(hold)
             self.book.in_flight[hold.capability] += 1
             self.book.sent(dispatch)
-        if hold.targets:
+        if hold.targets and self._need[1]:
             self.book.target(hold)
         self.recent.append(dispatch)
         if self._sums is not None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from addendum.authority.book import Hold
 from addendum.broker.held import Key, hold_body, hold_from
+from addendum.canon import Digest
 from addendum.errors import NotFound
 from addendum.ports import Store
 from addendum.records.history import Dispatch, Totals
@@ -94,16 +95,17 @@ class Sums:
 
 def _columns(sent: Sequence[tuple[Dispatch, Hold]]) -> dict[str, Any]:
     """Return what was sent as it stands in a sum: a list for each thing that is said of a dispatch, as four long ones
-    are read several times as fast as many short ones. `targets` has the values at pointers, by a dispatch's place."""
+    are read several times as fast as many short ones. `targets` are the values at pointers by meter, "" for none."""
     names = sorted({dispatch.capability for dispatch, _ in sent})
     index = {name: number for number, name in enumerate(names)}
+    meters = sorted({meter for _, hold in sent for meter in hold.targets})
     return {
         "names": names,
         "at_ms": [round(dispatch.at * 1000) for dispatch, _ in sent],
         "of": [index[dispatch.capability] for dispatch, _ in sent],
         "cost": [dispatch.cost for dispatch, _ in sent],
         "bytes_out": [dispatch.bytes_out for dispatch, _ in sent],
-        "targets": {str(place): dict(hold.targets) for place, (_, hold) in enumerate(sent) if hold.targets},
+        "targets": {meter: [hold.targets.get(meter, "") for _, hold in sent] for meter in meters},
     }
 
 
@@ -121,9 +123,13 @@ def _pointed(part: Mapping[str, Any]) -> Iterable[Hold]:
     names = part["names"]
     if "sent" in part:
         return [Hold(names[row[1]], row[2], row[3], targets=row[4]) for row in part["sent"] if len(row) > 4]
-    of, cost, out = part["of"], part["cost"], part["bytes_out"]
-    places = sorted((int(place), targets) for place, targets in part["targets"].items())
-    return [Hold(names[of[place]], cost[place], out[place], targets=targets) for place, targets in places]
+    found: list[dict[str, Digest]] = [{} for _ in part["of"]]
+    for meter, values in part["targets"].items():
+        for targets, value in zip(found, values, strict=True):
+            if value:
+                targets[meter] = value
+    columns = zip(part["of"], part["cost"], part["bytes_out"], found, strict=True)
+    return [Hold(names[of], cost, out, targets=targets) for of, cost, out, targets in columns if targets]
 
 
 def _reaches(part: Mapping[str, Any], since: float) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from addendum.canon import Digest
@@ -12,14 +11,13 @@ ENVELOPE: Final = 8
 """How many levels an entry's own structure may add around a payload or a result that is as deep as it may be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """What is to be appended to a run's journal: a kind and a JSON object. `data` are the body's canonical bytes, if
     whoever made the entry has them already."""
 
     kind: str
     body: Mapping[str, Any]
-    data: bytes | None = field(default=None, compare=False, repr=False)
+    data: bytes | None = None
 
 
 class Stored(NamedTuple):

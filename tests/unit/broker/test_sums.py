@@ -35,7 +35,7 @@ def filled(store: MemoryStore, count: int = COUNT, *, rest: bool = True) -> Ledg
     ledger = Ledger(store, "team")
     ledger.prepare("2026-01-01T00:00:00Z")
     for number in range(count):
-        hold = Hold("a.b", 10, 3, 5, targets={"distinct:/to": f"{number % 7}"})
+        hold = Hold("a.b", 10, 3, 5, targets={"distinct:/to": f"{number % 7}"} if number % 5 else {})
         beside = ledger.beside([(("r", number), hold)], float(number))
         ledger.book.take(hold, float(number))
         new = list(beside.entries)
@@ -122,9 +122,10 @@ def test_sums_that_an_older_program_wrote_are_read() -> None:
         (part,) = store.entries(name, after=seq - 1, upto=seq)
         body: dict[str, Any] = dict(part.body)
         columns = zip(body.pop("at_ms"), body.pop("of"), body.pop("cost"), body.pop("bytes_out"), strict=True)
-        targets = body.pop("targets")
+        (meter, values), *none = body.pop("targets").items()
+        assert not none
         body["sent"] = [
-            [*row, *([targets[str(place)]] if str(place) in targets else [])] for place, row in enumerate(columns)
+            [*row, *([{meter: value}] if value else [])] for row, value in zip(columns, values, strict=True)
         ]
         store.append("old", [Entry("sum", body)])
     assert store._data is not None
