@@ -28,7 +28,7 @@ from addendum.records.stored import Entry
 from addendum.runs import delegate
 from addendum.runs.context import Context
 from addendum.runs.locate import locate
-from addendum.runs.prepare import Scene, script
+from addendum.runs.prepare import Scene, retried, script
 from addendum.runs.result import StepResult
 
 
@@ -85,9 +85,10 @@ class Attempt:
         scene, context = self.scene, self.context
         journal = scene.journal
         revision = journal.history.revision
+        again = retried(journal.history, scene.allowances.retry)
 
         def loop() -> Loop:
-            return Loop(scene.claims(revision), self.notice, context.max_payload)
+            return Loop(scene.claims(revision, again), self.notice, context.max_payload)
 
         def session() -> Session:
             return context.sandbox.open(
@@ -105,7 +106,7 @@ class Attempt:
             return Feed(journal, main_strand(started.claims.prefix.values()))
 
         grant = from_json(journal.history.grant or {})
-        first = scene.claims(revision)
+        first = scene.claims(revision, again)
         settler = Settler(
             journal=journal,
             rule=Rule(
