@@ -113,8 +113,8 @@ class Drive:
             if isinstance(result, Astray):
                 if self._one_by_one:
                     binding.refuse(f"it was answered what nobody settled: {result.identity!r}")
-                # Nothing was sent on the strength of what travelled ahead or in a batch: what is in flight, or waits for
-                # room, for time or for a person, was asked for. Once more, a call at a time.
+                # Nothing was sent on the strength of what travelled ahead or in a batch: what is in flight, or waits
+                # for room, for time or for a person, was asked for. Once more, a call at a time.
                 self.loop = self.loop.again(self.new_loop())
                 self.settler.rule.claims = self.loop.claims
                 self._feed, self._one_by_one = None, True

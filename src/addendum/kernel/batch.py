@@ -2,10 +2,10 @@
 script quiet in between (DESIGN section 1).
 
 A result leads its strand to where that waits again or ends. Nothing else goes on in between if all are for direct
-branches of one `parallel` or `pipeline`, the last of them at the earliest ends its barrier, none of them decides a race,
-and none but the last starts a fan-out. All but the last of these are seen here, in the calls. That one is guessed from
-the source and seen when it happens: then the loop goes astray, and its driver starts again, one result at a time. So it
-is with the order: a strand may go on to a call whose record comes before the next one's.
+branches of one `parallel` or `pipeline`, the last of them at the earliest ends its barrier, none of them decides a
+race, and none but the last starts a fan-out. The calls show all of that but for the fan-out, which is guessed from the
+source and seen when it happens: then the loop goes astray, and its driver starts again, one result at a time. So it is
+with the order: a strand may go on to a call whose record comes before the next one's.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def batches(program: Program, records: Iterable[Record], size: Callable[[Record]
 
 
 def _fan(call: Call) -> str | None:
-    """Return the fan-out that a call's strand is a direct branch of, None if it isn't one of such a fan-out. A dag's names
-    may look like anything. A race's decision ends strands of its own before it leads its branch on."""
+    """Return the fan-out that a call's strand is a direct branch of, None if it is of no such one. A dag's names may
+    look like anything. A race's decision ends strands of its own before it leads its branch on."""
     if '"' in call.identity or call.capability == "ctx.race":
         return None
     found = _FAN.match(call.identity)

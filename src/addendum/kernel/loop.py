@@ -207,8 +207,8 @@ class Loop:
             step.call.forget()
 
     def again(self, fresh: Loop) -> Loop:
-        """Let a fresh loop do the execution once more that went astray in this one: nothing is told twice, what this one
-        saw settled is new to it, too, and what the driver has of this one it has of the fresh one."""
+        """Let a fresh loop do the execution once more that went astray in this one, and return it: nothing is told
+        twice, what this one saw settled is new to it, too, and what the driver has it goes on to have."""
         fresh.silent = self.told
         fresh._new, fresh._settling = self._new, self._settling
         return fresh
@@ -298,8 +298,8 @@ class Loop:
         return True
 
     def _recorded(self, event: Served) -> Call | None:
-        """Return a call that is, by its text, the one that was recorded at its identity, whose place is as it was: it was
-        bound to the source's positions when it was committed, and its payload needn't be written anew."""
+        """Return a call that is, by its text, the one that was recorded at its identity, whose place is as it was: it
+        was bound to the source's positions when it was committed, and its payload needn't be written anew."""
         claims, text, take = self.claims, event.text, event.take
         there = claims.prefix.get(event.identity)
         if there is None or text is None or type(take) is not int or event.capability != there.capability:

@@ -30,8 +30,8 @@ class Scene:
     """The committed results that have an identity as the attempt begins."""
 
     def claims(self, revision: int, again: Collection[int] | None = None) -> Claims:
-        """Return a fresh matching. `revision` is the candidate's number, 0 for a plan; `again` are the failures that are
-        tried again if they were decided on before, since an attempt's own failures are none of them."""
+        """Return a fresh matching. `revision` is the candidate's number, 0 for a plan; `again` are the failures that
+        are tried again, where that was decided before: an attempt's own failures are none of them."""
         history = self.journal.history
         if again is None:
             again = retried(history, self.allowances.retry)

@@ -108,8 +108,8 @@ class Claims:
         return json.dumps(told)
 
     def answers(self, answers: Sequence[Answer], ahead: Sequence[Known]) -> list[str]:
-        """Settle the calls of a batch; return the texts that the guest gets, in order. Raises `UsageError`, with nothing
-        settled, if one of them doesn't wait or is there twice."""
+        """Settle the calls of a batch; return the texts that the guest gets, in order. Raises `UsageError`, with
+        nothing settled, if one of them doesn't wait or is there twice."""
         for number, times in Counter(answer.call for answer in answers).items():
             if times > 1 or number not in self.waiting:
                 raise UsageError(
