@@ -7,9 +7,10 @@ import random
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
-from adversary.batching import Straying, again, answer, answering, anywhere, cancelling, equal, lived
+from adversary.batching import Straying, again, answer, answering, anywhere, cancelling, equal, journal, lived
 from adversary.edits import CHANGING, PRESERVING, edited
 from adversary.programs import Text, make, write
 from adversary.world import CATALOG, CENT, Faults, World
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from addendum.authority.catalog import Capability, Catalog
 from addendum.authority.grant import Grant, everything, from_json
 from addendum.kernel.policy import Allowances, Retry
+from addendum.runs.prepare import script
 from addendum.script.program import Program, compile_program
 
 seeds = st.integers(0, 2**32)
@@ -215,6 +217,67 @@ def test_a_crowded_run_is_the_same_with_and_without_batches(name: str, seed: int
         equal(alone, lived(life, stray, **more))
     with anywhere():
         equal(alone, lived(life, 0, **more))
+
+
+BRANCHES = """
+async def one(ctx, i):
+    await ctx.run("p.make", {"i": i})
+    return await ctx.run("r.read", {"i": i})
+
+async def orchestrate(ctx, args):
+    return await ctx.parallel([one(ctx, i) for i in range(6)])
+"""
+
+
+@pytest.mark.parametrize("other", ["i % 5", "i"])
+def test_a_call_in_flight_is_answered_to_nobody_who_asks_for_something_else(other: str) -> None:
+    """The script of the second execution asks for another thing where the sixth call is in flight: it is stopped, and
+    what was sent stays what it was."""
+    sandbox = Straying(1)
+    sandbox.instead = script(compile_program(BRANCHES.replace('"p.make", {"i": i}', f'"p.make", {{"i": {other}}}')))
+    world = sandbox.world = World(sandbox=sandbox)
+    found = world.run(_text(BRANCHES), schedule=0).result
+    assert found is not None
+    sent = {(each.identity, each.payload) for each in world.provider.sent}
+    assert world.certified()
+    if other == "i":
+        assert (found.status, found.dispatched) == ("completed", 12)
+        return
+    assert (found.status, found.stop) == ("stopped", "sandbox")
+    assert "something else than before: 'orchestrate/parallel#0[5]" in found.message
+    assert ("orchestrate/parallel#0[5] > one/p.make#0", '{"i": 5}') in sent
+    assert len(sent) == len(world.provider.sent) == found.committed == 6
+
+
+class Ticking(Straying):
+    """One whose scripts compute for a second with each answer."""
+
+    def open(self, *args: Any, **more: Any) -> Any:
+        """Return a session."""
+        session = super().open(*args, **more)
+        world = self.world
+        assert world is not None
+        for name in ("advance", "advance_all"):
+            if hasattr(session, name):
+                setattr(session, name, self._taking(world, getattr(session, name)))
+        return session
+
+    def _taking(self, world: World, advance: Callable[..., Any]) -> Callable[..., Any]:
+        def taking(answer: Any, *more: Any) -> Any:
+            world.hands.seconds += len(answer) if isinstance(answer, list) else answer is not None
+            return advance(answer, *more)
+
+        return taking
+
+
+@pytest.mark.parametrize("stray", [None, 0, 1, 3])
+def test_an_execution_that_went_astray_is_no_use_of_the_grant(stray: int | None) -> None:
+    """What a script computed counts once: twelve answers, a second each."""
+    sandbox = Ticking(stray)
+    world = sandbox.world = World(sandbox=sandbox)
+    world.run(_text(BRANCHES), schedule=5)
+    assert sandbox.opened == 1 + bool(stray)
+    assert [body["script_micros"] for kind, body in journal(world) if kind == "end"] == [12_000_000]
 
 
 def test_the_crowded_runs_have_batches_and_stray() -> None:

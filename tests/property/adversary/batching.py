@@ -62,12 +62,16 @@ class Straying(InProcess):
         self.members = 0
         self.opened = 0
         self.world: World | None = None
+        self.instead: Script | None = None
+        """What is run from the second execution on: a script that does something else than it did."""
 
     def open(self, script: Script, args: Json, *, limits: Limits, nonce: str) -> Any:
         """Return a session."""
         assert self.world is not None
         self.world.hands.drawn -= 1
         self.opened += 1
+        if self.instead is not None and self.opened > 1:
+            script = self.instead
         session = super().open(script, args, limits=limits, nonce=nonce)
         return OneByOne(session) if self.stray is None else Together(session, self)
 
