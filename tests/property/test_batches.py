@@ -229,6 +229,26 @@ async def orchestrate(ctx, args):
 """
 
 
+@pytest.mark.parametrize("stray", [1, 2, 3])
+def test_what_fails_in_an_attempt_is_not_tried_again_by_it(stray: int) -> None:
+    """`--retry all` means the failures that there were when the attempt began, wherever its script is started again."""
+    handling = BRANCHES.replace(
+        '    await ctx.run("p.make", {"i": i})',
+        '    try:\n        await ctx.run("p.make", {"i": i})\n    except CapabilityError:\n        ctx.log("no")',
+    )
+    faults = Faults(where=lambda request: "refused" if request.capability == "p.make" else "")
+
+    def life(world: World) -> None:
+        world.run(_text(handling), schedule=1, faults=faults)
+        again(world, schedule=stray, faults=faults, allowances=Allowances(retry="all"))
+
+    alone, together = lived(life, None), lived(life, stray)
+    assert isinstance(together.sandbox, Straying)
+    assert together.sandbox.opened == 4, "each attempt's script was started twice"
+    assert [len(step.sent) for step in together.steps] == [12, 6]
+    equal(alone, together)
+
+
 @pytest.mark.parametrize("other", ["i % 5", "i"])
 def test_a_call_in_flight_is_answered_to_nobody_who_asks_for_something_else(other: str) -> None:
     """The script of the second execution asks for another thing where the sixth call is in flight: it is stopped, and
