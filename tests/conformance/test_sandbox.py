@@ -962,8 +962,9 @@ async def orchestrate(ctx, args):
 def test_a_batch_that_cannot_be_handed_over_changes_nothing(sandbox: Sandbox) -> None:
     """No answers, none that waits, one call twice: an error of the host, and the session goes on."""
     with closing(opened(sandbox, PARALLEL)) as session:
-        with pytest.raises(UsageError):
-            session.advance_all([Answer(1, Success(1))])  # it hasn't started
+        for answers in ([], [Answer(1, Success(1))]):
+            with pytest.raises(UsageError):
+                session.advance_all(answers)  # it hasn't started
         session.advance(None)
         for calls in ((), (1, 9), (9, 1), (1, 2, 1), (9,)):
             with pytest.raises(UsageError):
@@ -1010,16 +1011,19 @@ def test_a_limit_ends_the_session_and_names_itself(sandbox: Sandbox, body: str, 
         "ctx.run('orchestrate/for.0 > ', 'orchestrate/a.b#0', 'a.b', {})",
         "ctx.run('', 'orchestrate/for.0', 'for', {})",
         "ctx.run('', 'orchestrate/parallel#0', 'parallel', {})",
-        "_wf_host(_wf_nonce, 'call', 'orchestrate/a.b#0:x', 'a.b', '{}', 1, [])",
-        "_wf_host(_wf_nonce, 'call', 'orchestrate/a.b#0', 'a.b', '{', 1, [])",
-        "_wf_host(_wf_nonce, 'call', 'orchestrate/a.b#0', 'a.b', 'NaN', 1, [])",
-        "_wf_host(_wf_nonce, 'call', 'orchestrate/a.b#0', 'a.b', '{}', True, [])",
-        "_wf_host(_wf_nonce, 'call', 'orchestrate/a.b#0', 'a.b', '{}', 1, [('orchestrate/a.b#0', 'a.b', '{}', 1)])",
-        "_wf_host('other', 'call', 'orchestrate/a.b#0', 'a.b', '{}', 1, [])",
-        "_wf_host(_wf_nonce, 'won', 'orchestrate/race#0', 0, None, None, [])",
-        "_wf_host(_wf_nonce, 'fan', 'orchestrate/parallel#0', 'parallel', True, None, [])",
-        "_wf_host(_wf_nonce, 'fan', 'orchestrate/a.b#0', 'a.b', 1, None, [])",
-        "_wf_host(_wf_nonce, 'shell', 'rm', None, None, None, [])",
+        "_wf_host(_wf_nonce, 'call', 'orchestrate/a.b#0:x', 'a.b', '{}', 1, '')",
+        "_wf_host(_wf_nonce, 'call', 'orchestrate/a.b#0', 'a.b', '{', 1, '')",
+        "_wf_host(_wf_nonce, 'call', 'orchestrate/a.b#0', 'a.b', 'NaN', 1, '')",
+        "_wf_host(_wf_nonce, 'call', 'orchestrate/a.b#0', 'a.b', '{}', True, '')",
+        "_wf_host(_wf_nonce, 'call', 'orchestrate/a.b#0', 'a.b', '{}', 1, 'orchestrate/a.b#0\\na.b\\n1\\n{}')",
+        "_wf_host('other', 'call', 'orchestrate/a.b#0', 'a.b', '{}', 1, '')",
+        "_wf_host(_wf_nonce, 'won', 'orchestrate/race#0', 0, None, None, '')",
+        "_wf_host(_wf_nonce, 'fan', 'orchestrate/parallel#0', 'parallel', True, None, '')",
+        "_wf_host(_wf_nonce, 'fan', 'orchestrate/a.b#0', 'a.b', 1, None, '')",
+        "_wf_host(_wf_nonce, 'shell', 'rm', None, None, None, '')",
+        "_wf_host(_wf_nonce, 'handed', None, None, None, None, [])",
+        "_wf_host(_wf_nonce, 'handed', None, None, None, None, 'orchestrate/a.b#0')",
+        "_wf_host(_wf_nonce, 'handed', None, None, None, None, 'orchestrate/a.b#0\\n\\n0\\n')",
         "_wf_host()",
     ],
 )

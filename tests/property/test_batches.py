@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -227,6 +228,62 @@ async def one(ctx, i):
 async def orchestrate(ctx, args):
     return await ctx.parallel([one(ctx, i) for i in range(6)])
 """
+
+
+def strayed(revised: str) -> World:
+    """Run the branches and revise them, with batches and without: the same, though the script went astray once."""
+
+    def life(world: World) -> None:
+        world.run(_text(BRANCHES))
+        world.revise(_text(revised))
+
+    alone, together = lived(life, None), lived(life, 0)
+    equal(alone, together)
+    result = together.steps[1].result
+    assert result is not None
+    assert (result.status, result.replayed) == ("completed", 12)
+    assert isinstance(alone.sandbox, Straying)
+    assert isinstance(together.sandbox, Straying)
+    assert together.sandbox.opened == alone.sandbox.opened + 1, "it was started again"
+    return together
+
+
+def test_a_strand_that_goes_on_to_an_earlier_record_is_waited_for() -> None:
+    """The calls of a branch change places: what comes second now was recorded first, and is handed over at once."""
+    swapped = BRANCHES.replace('await ctx.run("p.make", {"i": i})', "first = 1").replace(
+        'return await ctx.run("r.read", {"i": i})',
+        'a = await ctx.run("r.read", {"i": i})\n    return [a, await ctx.run("p.make", {"i": i})]',
+    )
+    served = [seq for seq, _ in strayed(swapped).steps[1].served]
+    assert served != sorted(served)
+
+
+def test_a_claim_of_a_moved_record_comes_before_the_next_result() -> None:
+    """Behind new work, where the shadow didn't come, a call claims a record as soon as it is made."""
+    moved = BRANCHES.replace(
+        '    return await ctx.run("r.read", {"i": i})',
+        '    if i >= 0:\n        return await ctx.run("r.read", {"i": i})',
+    ).replace("    return await ctx.parallel", '    await ctx.run("m.send", {})\n    return await ctx.parallel')
+    result = strayed(moved).steps[1].result
+    assert result is not None
+    assert result.rebound == 6
+    assert together.sandbox.opened == 4, "run, plan, and the attempt twice"
+
+
+def test_a_replay_takes_as_few_turns_as_it_can() -> None:
+    """Whatever order the answers had: as many batches as there are, and nothing is started again for them."""
+    sandbox = Straying(0)
+    world = sandbox.world = World(sandbox=sandbox)
+    world.run(_text(BRANCHES.replace("range(6)", "range(40)")), schedule=3)
+    sandbox.opened = sandbox.batches = sandbox.members = 0
+    replayed = again(world).result  # type: ignore[union-attr]
+    assert replayed is not None
+    assert (replayed.replayed, sandbox.opened) == (80, 1)
+    records = [record for record in world.history.records.values() if not record.is_read]
+    # A batch ends where a record of a strand that goes on may come before the next one's.
+    changes = sum(a.capability != b.capability for a, b in pairwise(records))
+    assert sandbox.batches <= changes + 1
+    assert sandbox.members > 40
 
 
 @pytest.mark.parametrize("stray", [1, 2, 3])

@@ -258,7 +258,7 @@ class Loop:
                     left.popleft()
                     first = None
                 case Handed(number):
-                    if first is not None or not self._arrived(number, left):
+                    if not self._arrived(number, left):
                         return Astray(self.pending[number].identity if number in self.pending else "")
                 case Said():
                     self._tell({"event": event.kind, "text": event.text})
