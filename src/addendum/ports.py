@@ -280,11 +280,13 @@ class BatchSession(Protocol):
     branch."""
 
     def advance_all(self, answers: Sequence[Answer], ahead: Sequence[Known] = ()) -> Turn:
-        """Hand outcomes over, one after the other, and run to quiescence; a `Handed` event says where each arrived.
+        """Hand outcomes over, one after the other, and run to quiescence. If there are several, a `Handed` event says
+        where each arrived.
 
         It is the same as to hand them over one at a time if each leads its strand to where that waits again, without
-        anything else being able to go on. That holds for direct branches of one `parallel` or `pipeline` that start no
-        fan-out; who gives the answers has to look at the events for it. Raises what `advance` raises."""
+        anything else being able to go on. That holds for direct branches of one `parallel` or `pipeline` that decide no
+        race and start no fan-out; who gives the answers has to look at the events for it. Raises what `advance` raises,
+        and `UsageError`, with nothing handed over, for a call that doesn't wait or that is there twice."""
 
 
 class Sandbox(Protocol):

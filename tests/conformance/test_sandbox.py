@@ -6,6 +6,8 @@ import gc
 import random
 import threading
 from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
 
 import pytest
 from tests.sandboxes import CONFINED, backend
@@ -13,7 +15,10 @@ from tests.sandboxes import CONFINED, backend
 from addendum.errors import LimitExceeded, ProtocolViolation, UsageError
 from addendum.ports import (
     Answer,
+    BatchSession,
+    Event,
     FanOut,
+    Handed,
     Issued,
     Known,
     Limits,
@@ -22,6 +27,7 @@ from addendum.ports import (
     Returned,
     Said,
     Sandbox,
+    Script,
     Served,
     Session,
     Turn,
@@ -822,6 +828,155 @@ async def orchestrate(ctx, args):
     ]
 
 
+# --- batches ------------------------------------------------------------------------------------------------------
+
+BRANCHES = by_hand("""
+async def gen(ctx, n, seen):
+    _wf_p = _wf_at[0]
+    try:
+        a = await ctx.run(_wf_p, "gen/try.0/a.b#0", "a.b", {"n": n})
+    except _wf_err as e:
+        e = _wf_cap(e)
+        a = e.code
+    seen.append(n)
+    ctx.log(f"{n} after {len(seen)}")
+    if n == 1:
+        return [a]
+    if n == 2:
+        raise _wf_exc(ValueError("two"))
+    if n == 3:
+        a = await _wf_call(_wf_p, "gen/inner()#0", inner(ctx, seen))
+    b = await ctx.run(_wf_p, "gen/a.c#0", "a.c", {"n": n, "seen": list(seen)})
+    return [a, b]
+
+async def inner(ctx, seen):
+    _wf_p = _wf_at[0]
+    a = await ctx.random(_wf_p, "inner/ctx.random#0")
+    seen.append(a)
+    return a
+
+async def orchestrate(ctx, args):
+    _wf_p = _wf_at[0]
+    seen = []
+    rows = await ctx.parallel(
+        _wf_p, "orchestrate/parallel#0", [gen(ctx, n, seen) for n in range(5)], return_errors=True)
+    last = await ctx.run(_wf_p, "orchestrate/a.d#0", "a.d", {})
+    return [rows[:2], str(rows[2]), rows[3:], last, seen]
+""")
+
+
+def reply(call: int) -> Outcome:
+    """Answer the fifth branch with a failure, and the others with a number."""
+    return Failure("refused", "no", False) if call == 5 else Success(call / 10)
+
+
+@pytest.mark.parametrize("order", [(1, 2, 3, 4, 5), (5, 1, 2, 3, 4), (2, 5, 1, 4, 3)], ids=str)
+def test_a_batch_is_told_apart_into_what_each_answer_led_to(sandbox: Sandbox, order: tuple[int, ...]) -> None:
+    """Answers arrive in the order in which they were given, and between two of them stands what the first one led to:
+    what a session says that is given one at a time, and is quiet in between."""
+    with closing(opened(sandbox, BRANCHES)) as session:
+        session.advance(None)
+        alone = [session.advance(Answer(call, reply(call))).events for call in order]
+        after = session.advance(Answer(6, Success(0.5)))
+    assert all(alone)
+    with closing(opened(sandbox, BRANCHES)) as session:
+        session.advance(None)
+        turn = session.advance_all([Answer(call, reply(call)) for call in order])
+        assert session.advance(Answer(6, Success(0.5))) == after
+    together: list[Event] = []
+    for call, events in zip(order, alone, strict=True):
+        together += [Handed(call), *events]
+    assert list(turn.events) == together
+
+
+def opened(sandbox: Sandbox, script: Script) -> Any:
+    """Open a session that takes batches."""
+    session = sandbox.open(script, True, limits=Limits(), nonce="n")
+    assert isinstance(session, BatchSession)
+    return session
+
+
+def test_branches_that_say_nothing_arrive_all_the_same(sandbox: Sandbox) -> None:
+    """A strand that ends without a word is marked, too, in its order, and so is the one that ends the barrier."""
+    script = by_hand("""
+async def orchestrate(ctx, args):
+    _wf_p = _wf_at[0]
+    rows = await ctx.parallel(
+        _wf_p, "orchestrate/parallel#0", [ctx.run(None, "orchestrate/a.b#0", "a.b", {"n": n}) for n in range(4)])
+    await ctx.run(_wf_p, "orchestrate/a.c#0", "a.c", {"rows": rows})
+    return "done"
+""")
+    with closing(opened(sandbox, script)) as session:
+        session.advance(None)
+        turn = session.advance_all([Answer(4, Success(4)), Answer(2, Success(2))])
+        assert turn == Turn((Handed(4), Handed(2)))
+        turn = session.advance_all([Answer(1, Success(1)), Answer(3, Success(3))])
+        assert turn == Turn(
+            (Handed(1), Handed(3), Issued(5, "orchestrate/a.c#0", "a.c", {"rows": [1, 2, 3, 4]})),
+        )
+        assert session.advance_all([Answer(5, Success(5))]) == Turn((), Returned("done"))
+
+
+def test_the_last_of_a_batch_brings_known_answers_along(sandbox: Sandbox) -> None:
+    """They are used once the barrier is behind, and a batch may lead to the script's end."""
+    script = by_hand("""
+async def orchestrate(ctx, args):
+    _wf_p = _wf_at[0]
+    rows = await ctx.pipeline(_wf_p, "orchestrate/pipeline#0", [1, 2],
+        lambda value, item, n: ctx.run(None, "orchestrate/a.b#0", "a.b", {"n": n}))
+    return [rows, await ctx.run(_wf_p, "orchestrate/a.c#0", "a.c", {})]
+""")
+    with closing(opened(sandbox, script)) as session:
+        session.advance(None)
+        turn = session.advance_all(
+            [Answer(1, Success(1)), Answer(2, Success(2))], [Known("orchestrate/a.c#0", Success("c"))]
+        )
+        assert turn == Turn((Handed(1), Handed(2), Served("orchestrate/a.c#0", "a.c", {})), Returned([[1, 2], "c"]))
+
+
+def test_a_fan_out_in_a_branch_is_seen_before_the_next_answer_arrives(sandbox: Sandbox) -> None:
+    """Whoever gave the batch sees that other strands may have gone on in between."""
+    script = by_hand("""
+async def gen(ctx, n):
+    _wf_p = _wf_at[0]
+    await ctx.run(_wf_p, "gen/a.b#0", "a.b", {"n": n})
+    return await ctx.parallel(_wf_p, "gen/parallel#0", [ctx.run(None, "gen/a.c#0", "a.c", {"n": n})])
+
+async def orchestrate(ctx, args):
+    _wf_p = _wf_at[0]
+    return await ctx.parallel(_wf_p, "orchestrate/parallel#0", [gen(ctx, n) for n in range(2)])
+""")
+    with closing(opened(sandbox, script)) as session:
+        session.advance(None)
+        turn = session.advance_all([Answer(1, Success(1)), Answer(2, Success(2))])
+        inner = "orchestrate/parallel#0[{}] > gen/parallel#0"
+        marks = [event for event in turn.events if not isinstance(event, Issued)]
+        assert marks == [
+            Handed(1),
+            FanOut(inner.format(0), "parallel", 1),
+            Handed(2),
+            FanOut(inner.format(1), "parallel", 1),
+        ]
+
+
+def test_a_batch_that_cannot_be_handed_over_changes_nothing(sandbox: Sandbox) -> None:
+    """No answers, none that waits, one call twice: an error of the host, and the session goes on."""
+    with closing(opened(sandbox, PARALLEL)) as session:
+        for answers in ([], [Answer(1, Success(1))]):
+            with pytest.raises(UsageError):
+                session.advance_all(answers)  # it hasn't started
+        session.advance(None)
+        for calls in ((), (1, 9), (9, 1), (1, 2, 1), (9,)):
+            with pytest.raises(UsageError):
+                session.advance_all([Answer(call, Success(1)) for call in calls])
+        turn = session.advance_all([Answer(call, Success(1)) for call in (1, 2, 3)])
+        assert [event for event in turn.events if isinstance(event, Handed)] == [Handed(1), Handed(2), Handed(3)]
+        turn = session.advance_all([Answer(call, Success(1)) for call in (4, 5)])
+        assert turn.end == Returned([[1, 1], True, [1, 1]])
+        with pytest.raises(UsageError):
+            session.advance_all([Answer(4, Success(1)), Answer(5, Success(1))])
+
+
 # --- limits and claims --------------------------------------------------------------------------------------------
 
 
@@ -856,16 +1011,19 @@ def test_a_limit_ends_the_session_and_names_itself(sandbox: Sandbox, body: str, 
         "ctx.run('orchestrate/for.0 > ', 'orchestrate/a.b#0', 'a.b', {})",
         "ctx.run('', 'orchestrate/for.0', 'for', {})",
         "ctx.run('', 'orchestrate/parallel#0', 'parallel', {})",
-        "_wf_host(_wf_nonce, 'call', 'orchestrate/a.b#0:x', 'a.b', '{}', 1, [])",
-        "_wf_host(_wf_nonce, 'call', 'orchestrate/a.b#0', 'a.b', '{', 1, [])",
-        "_wf_host(_wf_nonce, 'call', 'orchestrate/a.b#0', 'a.b', 'NaN', 1, [])",
-        "_wf_host(_wf_nonce, 'call', 'orchestrate/a.b#0', 'a.b', '{}', True, [])",
-        "_wf_host(_wf_nonce, 'call', 'orchestrate/a.b#0', 'a.b', '{}', 1, [('orchestrate/a.b#0', 'a.b', '{}', 1)])",
-        "_wf_host('other', 'call', 'orchestrate/a.b#0', 'a.b', '{}', 1, [])",
-        "_wf_host(_wf_nonce, 'won', 'orchestrate/race#0', 0, None, None, [])",
-        "_wf_host(_wf_nonce, 'fan', 'orchestrate/parallel#0', 'parallel', True, None, [])",
-        "_wf_host(_wf_nonce, 'fan', 'orchestrate/a.b#0', 'a.b', 1, None, [])",
-        "_wf_host(_wf_nonce, 'shell', 'rm', None, None, None, [])",
+        "_wf_host(_wf_nonce, 'call', 'orchestrate/a.b#0:x', 'a.b', '{}', 1, '')",
+        "_wf_host(_wf_nonce, 'call', 'orchestrate/a.b#0', 'a.b', '{', 1, '')",
+        "_wf_host(_wf_nonce, 'call', 'orchestrate/a.b#0', 'a.b', 'NaN', 1, '')",
+        "_wf_host(_wf_nonce, 'call', 'orchestrate/a.b#0', 'a.b', '{}', True, '')",
+        "_wf_host(_wf_nonce, 'call', 'orchestrate/a.b#0', 'a.b', '{}', 1, 'orchestrate/a.b#0\\na.b\\n1\\n{}')",
+        "_wf_host('other', 'call', 'orchestrate/a.b#0', 'a.b', '{}', 1, '')",
+        "_wf_host(_wf_nonce, 'won', 'orchestrate/race#0', 0, None, None, '')",
+        "_wf_host(_wf_nonce, 'fan', 'orchestrate/parallel#0', 'parallel', True, None, '')",
+        "_wf_host(_wf_nonce, 'fan', 'orchestrate/a.b#0', 'a.b', 1, None, '')",
+        "_wf_host(_wf_nonce, 'shell', 'rm', None, None, None, '')",
+        "_wf_host(_wf_nonce, 'handed', None, None, None, None, [])",
+        "_wf_host(_wf_nonce, 'handed', None, None, None, None, 'orchestrate/a.b#0')",
+        "_wf_host(_wf_nonce, 'handed', None, None, None, None, 'orchestrate/a.b#0\\n\\n0\\n')",
         "_wf_host()",
     ],
 )

@@ -110,18 +110,17 @@ class Drive:
             if isinstance(result, Astray):
                 if self._one_by_one:
                     binding.refuse(f"it was answered what nobody settled: {result.identity!r}")
-                # Nothing was sent on the strength of what travelled ahead or in a batch. Once more, a call at a time.
+                # Nothing was sent on the strength of what travelled ahead or in a batch: what is in flight, or waits
+                # for room, for time or for a person, was asked for. Once more, a call at a time.
                 self.loop = self.loop.again(self.new_loop())
                 self.settler.rule.claims = self.loop.claims
                 self._feed, self._one_by_one = None, True
-                self.settler.flights.asked.clear()
-                self.settler.flights.blocked.clear()
-                self.settler.flights.gated.clear()
                 continue
             return self._ended(result)
 
     def _steps(self) -> Result:
         self.settler.accounts.logged = 0
+        self.settler.accounts.computed = 0.0  # an execution that went astray is no use of the grant
         self._session = session = self.open_session()
         if isinstance(session, BatchSession) and not self._one_by_one:
             claims = self.loop.claims
@@ -156,9 +155,7 @@ class Drive:
                 halt = self.settler.rule.doubt()
                 if halt is not None:
                     return halt
-                flights = self.settler.flights
-                new = [call for call in calls if not flights.known(call.identity)] if flights.coming else list(calls)
-                return self.settler.settle(new) if new else []
+                return self.settler.settle(calls)
             case Wait():
                 return self._wait()
 

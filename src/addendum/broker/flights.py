@@ -71,14 +71,6 @@ class Flights:
     """When the first queued call has room again, on the wall clock."""
     _count: int = 0
 
-    def known(self, identity: str) -> bool:
-        """Whether a call is being taken care of already."""
-        return (
-            any(flight.call.identity == identity for flight in self.flying.values())
-            or any(timer.call.identity == identity for timer in self.timers)
-            or any(decision.call.identity == identity for decision, _, _ in self.queue)
-        )
-
     def at(self, due: float, call: Call, flight: Flight | None = None, attempt: int = 0) -> None:
         """Set a timer."""
         self._count += 1

@@ -1,11 +1,11 @@
-"""Batches: results that may be handed over in one turn. That they come one at a time, with the script
-quiet in between, may not be seen to be missing (DESIGN section 1).
+"""Batches: results that may be handed over in one turn. Nobody may see that they didn't come one at a time, with the
+script quiet in between (DESIGN section 1).
 
 A result leads its strand to where that waits again or ends. Nothing else goes on in between if all are for direct
-branches of one `parallel` or `pipeline`, the last of them at the earliest ends its barrier, and none of the others starts
-a fan-out. The first two are seen here, in the identities. The third is guessed from the source and seen when it happens:
-then the loop goes astray, and its driver starts again, one result at a time. So it is with the order: a strand may go on
-to a call whose record comes before the next one's.
+branches of one `parallel` or `pipeline`, the last of them at the earliest ends its barrier, none of them decides a
+race, and none but the last starts a fan-out. The calls show all of that but for the fan-out, which is guessed from the
+source and seen when it happens: then the loop goes astray, and its driver starts again, one result at a time. So it is
+with the order: a strand may go on to a call whose record comes before the next one's.
 """
 
 from __future__ import annotations
@@ -68,8 +68,9 @@ def batches(program: Program, records: Iterable[Record], size: Callable[[Record]
 
 
 def _fan(call: Call) -> str | None:
-    """Return the fan-out that a call's strand is a direct branch of. A dag's names may look like anything."""
-    if '"' in call.identity:
+    """Return the fan-out that a call's strand is a direct branch of, None if it is of no such one. A dag's names may
+    look like anything. A race's decision ends strands of its own before it leads its branch on."""
+    if '"' in call.identity or call.capability == "ctx.race":
         return None
     found = _FAN.match(call.identity)
     return found[1] if found else None

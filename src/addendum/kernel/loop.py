@@ -14,8 +14,8 @@ The rules that the loop keeps: results are handed over one at a time, and the sc
 while any pending call has a record, the one with the lowest sequence number is handed over; calls are given to
 `Settle` only when none has. Recorded reads and race winners are settled before anything is sent.
 
-Results are handed over in batches where that comes to the same (`kernel.batch`): the loop then takes the same steps, one
-for each `Handed` event, and goes astray if one of them isn't the step that it would have taken by itself.
+Results are handed over in batches where that comes to the same (`kernel.batch`): the loop then takes the same steps,
+one for each `Handed` event, and goes astray if one of them isn't the step that it would have taken by itself.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from addendum.kernel import binding
 from addendum.kernel.batch import MOST, Batches
 from addendum.kernel.calls import Call, Handled
 from addendum.kernel.claims import Ambiguous, Claims
+from addendum.kernel.equals import EqualKey
 from addendum.kernel.sources import Fate
 from addendum.ports import Answer, End, FanOut, Handed, Issued, RaceEnded, Said, Served, Turn
 from addendum.records.history import Record
@@ -116,7 +117,7 @@ class Suspended:
 @dataclass(frozen=True, slots=True)
 class Astray:
     """The script asked for something else than what travelled ahead of it, or did something else than what a batch
-    rests on: start again without either."""
+    rests on: start again without either. `identity` is that of the call or fan-out where it was seen."""
 
     identity: str
 
@@ -163,6 +164,8 @@ class Loop:
     lost: set[str] = field(default_factory=set)
     """Identities of calls that lost a race since the driver looked last: what of them wasn't sent is never sent."""
     _new: set[int] = field(default_factory=set)
+    _settling: dict[str, EqualKey] = field(default_factory=dict)
+    """Calls that the driver has and that aren't settled: what each identity asked for. None is decided on twice."""
     _waiting: dict[str, Call] = field(default_factory=dict)
 
     def run(self) -> Generator[Request, Reply, Result]:
@@ -197,17 +200,18 @@ class Loop:
                     return Suspended(tuple(self.pending.values()))
                 self._arrive(settled)
             step = self._next()
-            left.extend(call.number for call, _ in step.batch)
+            if step.batch:
+                left.extend(call.number for call in (step.call, *(other for other, _ in step.batch)))
             turn = yield step
             if isinstance(turn, Astray):
                 return turn
             step.call.forget()
 
     def again(self, fresh: Loop) -> Loop:
-        """Let a fresh loop do the execution once more that went astray in this one: nothing is told twice, and what this
-        one saw settled is new to it, too."""
+        """Let a fresh loop do the execution once more that went astray in this one, and return it: nothing is told
+        twice, what this one saw settled is new to it, too, and what the driver has it goes on to have."""
         fresh.silent = self.told
-        fresh._new = self._new
+        fresh._new, fresh._settling = self._new, self._settling
         return fresh
 
     def _settle(self) -> Generator[Request, Reply, Sequence[Record] | Halt]:
@@ -222,6 +226,7 @@ class Loop:
             if not isinstance(reply, Held):
                 for call in calls:
                     self._unmatched.pop(call.number, None)
+                    self._settling[call.identity] = call.call
                 assert isinstance(reply, Sequence)
                 if reply:
                     return reply
@@ -234,9 +239,9 @@ class Loop:
         return reply
 
     def _ingest(self, turn: Turn, left: deque[int]) -> Astray | None:
-        """Take what the script did. `left` are the calls of the last batch whose answers haven't arrived: their
-        numbers, in order."""
-        first = bool(left)
+        """Take what the script did. `left` are the calls of a batch whose answers haven't arrived: their numbers, in
+        order. The first of them was taken when it was handed over."""
+        first = left[0] if left else None
         for event in turn.events:
             match event:
                 case Issued():
@@ -244,16 +249,18 @@ class Loop:
                 case Served():
                     if not self._served(event):
                         return Astray(event.identity)
+                case FanOut() | RaceEnded() if left:
+                    return Astray(event.frame)  # another strand may go on before the next answer arrives
                 case FanOut():
-                    if left:
-                        return Astray(event.frame)
                     self.claims.see_width(event.frame, event.branches)
                 case RaceEnded():
                     self._race_ended(event)
-                case Handed():
-                    if not first and not self._arrived(event.call, left):
-                        return Astray("")
-                    first = False
+                case Handed(number) if number == first:
+                    left.popleft()
+                    first = None
+                case Handed(number):
+                    if not self._arrived(number, left):
+                        return Astray(self.pending[number].identity if number in self.pending else "")
                 case Said():
                     self._tell({"event": event.kind, "text": event.text})
         return None
@@ -276,6 +283,9 @@ class Loop:
         record = self._own(call)
         if record is not None:
             heapq.heappush(self._ready, (record.order, call.number, record))
+        elif call.identity in self._settling:
+            if self._settling[call.identity] != call.call:
+                binding.refuse(f"it asks for something else than before: {call.identity!r}")
         else:
             self._unmatched[call.number] = self._fresh[call.number] = self._issuing[call.number] = call
 
@@ -289,8 +299,8 @@ class Loop:
         return True
 
     def _recorded(self, event: Served) -> Call | None:
-        """Return a call that is, by its text, the one that was recorded at its identity, whose place is as it was: it was
-        bound to the source's positions when it was committed, and its payload needn't be written anew."""
+        """Return a call that is, by its text, the one that was recorded at its identity, whose place is as it was: it
+        was bound to the source's positions when it was committed, and its payload needn't be written anew."""
         claims, text, take = self.claims, event.text, event.take
         there = claims.prefix.get(event.identity)
         if there is None or text is None or type(take) is not int or event.capability != there.capability:
@@ -376,6 +386,7 @@ class Loop:
         """Calls in flight were settled."""
         for record in records:
             self._new.add(record.seq)
+            self._settling.pop(record.origin, None)
             call = self._waiting.get(record.origin)
             # A race's loser is finished and kept, but nobody waits for it any more.
             if call is not None:
@@ -391,7 +402,9 @@ class Loop:
 
     def _upcoming(self) -> Iterator[tuple[Call, Record]]:
         """Yield what is ready, in the order of hand-over, as much as goes into a batch."""
-        for _, number, record in heapq.nsmallest(MOST - 1, self._ready):
+        _, number, record = self._ready[0]
+        yield self.pending[number], record  # mostly it is this one that ends a batch, and the others needn't be sorted
+        for _, number, record in heapq.nsmallest(MOST - 1, self._ready)[1:]:
             yield self.pending[number], record
 
     def _take(self) -> HandOver:

@@ -28,7 +28,7 @@ from addendum.records.stored import Entry
 from addendum.runs import delegate
 from addendum.runs.context import Context
 from addendum.runs.locate import locate
-from addendum.runs.prepare import Scene, script
+from addendum.runs.prepare import Scene, retried, script
 from addendum.runs.result import StepResult
 
 
@@ -86,9 +86,11 @@ class Attempt:
         scene, context = self.scene, self.context
         journal = scene.journal
         revision = journal.history.revision
+        again = retried(journal.history, scene.allowances.retry)
 
         def loop() -> Loop:
-            return Loop(scene.claims(revision), self.notice if context.watched else None, context.max_payload)
+            notice = self.notice if context.watched else None
+            return Loop(scene.claims(revision, again), notice, context.max_payload)
 
         def session() -> Session:
             return context.sandbox.open(

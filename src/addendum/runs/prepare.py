@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from addendum import identity as ids
@@ -28,11 +29,13 @@ class Scene:
     start: list[Record] = field(default_factory=list)
     """The committed results that have an identity as the attempt begins."""
 
-    def claims(self, revision: int) -> Claims:
-        """Return a fresh matching. `revision` is the candidate's number, 0 for a plan."""
+    def claims(self, revision: int, again: Collection[int] | None = None) -> Claims:
+        """Return a fresh matching. `revision` is the candidate's number, 0 for a plan; `again` are the failures that
+        are tried again, where that was decided before: an attempt's own failures are none of them."""
         history = self.journal.history
-        again = retried(history, self.allowances.retry)
-        gone = {record.seq for record in self.dropped} | again
+        if again is None:
+            again = retried(history, self.allowances.retry)
+        gone = {record.seq for record in self.dropped}.union(again)
         prefix = {at: record for at, record in history.prefix.items() if record.seq not in gone}
         records = [
             record for record in history.records.values() if record.seq not in gone and _claimable(record, revision)

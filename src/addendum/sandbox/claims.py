@@ -8,6 +8,7 @@ capability and payload, for each call that an answer of a batch reached.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, Never
 
@@ -107,10 +108,14 @@ class Claims:
         return json.dumps(told)
 
     def answers(self, answers: Sequence[Answer], ahead: Sequence[Known]) -> list[str]:
-        """Settle the calls of a batch; return the texts that the guest gets, in order. Raises as `answer` does."""
-        for answer in answers:
-            if answer.call in self.waiting:
-                self._travelling[self.waiting[answer.call]] = answer.call
+        """Settle the calls of a batch; return the texts that the guest gets, in order. Raises `UsageError`, with
+        nothing settled, if one of them doesn't wait or is there twice."""
+        for number, times in Counter(answer.call for answer in answers).items():
+            if times > 1 or number not in self.waiting:
+                raise UsageError(
+                    f"Call {number} does not wait for an answer, or for one only.", hint="Answer a pending call, once."
+                )
+        self._travelling = {self.waiting[answer.call]: answer.call for answer in answers}
         *most, last = answers
         return ["+" + self.answer(answer, ()) for answer in most] + ["!" + self.answer(last, ahead)]
 

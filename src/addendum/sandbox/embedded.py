@@ -175,7 +175,7 @@ class EmbeddedSession:
 
     def advance_all(self, answers: Sequence[Answer], ahead: Sequence[Known] = ()) -> Turn:
         """Hand a batch of outcomes over; see `ports.BatchSession`."""
-        if not answers or self._snapshot is None:
+        if not answers:
             raise UsageError("The script waits for an answer.", hint="Hand one over.")
         return self._turn(answers, ahead)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from rig import OPAQUE, Work, context, kinds, sound
+from rig import OPAQUE, Heard, Work, context, kinds, sound
 
 from addendum.canon import Json
 from addendum.errors import SandboxCrashed
@@ -15,6 +15,7 @@ from addendum.ports import (
     Answer,
     Event,
     FanOut,
+    Handed,
     Issued,
     Known,
     Limits,
@@ -202,6 +203,117 @@ def test_words_about_fan_outs_that_are_not_there_have_no_effect(store: MemorySto
     assert (result.status, result.dispatched) == ("failed", 1)
     result.message.encode("utf-8")
     assert sound(store)
+
+
+# --- batches ------------------------------------------------------------------------------------------------------
+
+BRANCHES = """
+async def orchestrate(ctx, args):
+    return await ctx.parallel([ctx.run("art.make", {"i": i}) for i in range(3)])
+"""
+FAN = FanOut("orchestrate/parallel#0", "parallel", 3)
+
+
+def _branch(n: int, i: int | None = None) -> Issued:
+    payload = {"i": n if i is None else i}
+    return Issued(n + 1, f"orchestrate/parallel#0[{n}] > orchestrate/art.make#0", "art.make", payload)
+
+
+STARTED = _turn(FAN, *map(_branch, range(3)))
+DONE = Returned("done")
+ALONE = (STARTED, _turn(), _turn(), _turn(end=DONE))
+
+
+class Hasty(Liar):
+    """One that takes batches."""
+
+    def advance_all(self, answers: Sequence[Answer], ahead: Sequence[Known] = ()) -> Turn:
+        assert len(answers) == 3
+        return self.advance(answers[0], ahead)
+
+
+class HastyLair(Lair):
+    """Its first session takes batches and lies; those after it get one answer at a time."""
+
+    def __init__(self, lie: Turn, *then: Turn) -> None:
+        super().__init__(*then)
+        self._lie = lie
+
+    def open(self, script: Script, args: Json, *, limits: Limits, nonce: str) -> Liar:
+        first = not self.sessions
+        self.sessions.append(Hasty((STARTED, self._lie)) if first else Liar(self._turns))
+        return self.sessions[-1]
+
+
+OTHERWISE: dict[str, Turn] = {
+    "another order": _turn(Handed(1), Handed(3), Handed(2), end=DONE),
+    "another one first": _turn(Handed(2), Handed(1), Handed(3), end=DONE),
+    "the first one is missing": _turn(Handed(2), Handed(3), end=DONE),
+    "one in the middle is missing": _turn(Handed(1), Handed(3), end=DONE),
+    "one twice": _turn(Handed(1), Handed(2), Handed(2), Handed(3), end=DONE),
+    "the first one twice": _turn(Handed(1), Handed(1), Handed(2), Handed(3), end=DONE),
+    "one too many": _turn(Handed(1), Handed(2), Handed(3), Handed(3), end=DONE),
+    "one that isn't in it": _turn(Handed(1), Handed(7), Handed(2), Handed(3), end=DONE),
+    "a fan-out in between": _turn(Handed(1), FanOut("nowhere", "parallel", 1), Handed(2), Handed(3), end=DONE),
+    "a fan-out before": _turn(FAN, Handed(1), Handed(2), Handed(3), end=DONE),
+    "a race that ends in between": _turn(Handed(1), RaceEnded("nowhere", 0), Handed(2), Handed(3), end=DONE),
+    "a race that drops one": _turn(Handed(1), RaceEnded("orchestrate/parallel#0", 1), Handed(2), Handed(3), end=DONE),
+}
+TOO_FEW: dict[str, Turn] = {
+    "none": _turn(end=DONE),
+    "none, and the script waits": _turn(),
+    "the last one is missing": _turn(Handed(1), Handed(2), end=DONE),
+    "an end in the middle": _turn(Handed(1), end=Raised("ValueError", "no")),
+    "a call made twice": _turn(Handed(1), _branch(1), Handed(2), Handed(3), end=DONE),
+    "a call served that isn't there": _turn(Handed(1), Served(READ, "text.read", {}), Handed(2), Handed(3), end=DONE),
+    "a call of nowhere": _turn(Handed(1), Issued(9, "nowhere/mail.send#0", "mail.send", {}), Handed(2), Handed(3)),
+}
+
+
+def _made(store: MemoryStore) -> Work:
+    """Make the three calls in a run that fails after them."""
+    work = Work()
+    result = start(context(store, work, Lair(*ALONE[:3], _turn(end=Raised("ValueError", "no")))), BRANCHES, {}, run="r")
+    assert (result.status, result.committed) == ("failed", 3)
+    return work
+
+
+@pytest.mark.parametrize("lie", OTHERWISE)
+def test_a_batch_that_went_otherwise_is_handed_over_one_at_a_time(lie: str, store: MemoryStore) -> None:
+    """Whatever was said of it, the script is started again; nothing is sent, and nothing is told or counted twice."""
+    work, heard = _made(store), Heard()
+    lair = HastyLair(OTHERWISE[lie], *ALONE)
+    result = resume(context(store, work, lair, observer=heard), "r")
+    assert (result.status, result.result, result.replayed, result.dispatched) == ("completed", "done", 3, 0)
+    assert len(lair.sessions) == 2
+    assert [event["identity"] for event in heard.of("replayed")] == [_branch(n).identity for n in range(3)]
+    assert len(work.requests) == 3
+    assert sound(store)
+
+
+@pytest.mark.parametrize("lie", TOO_FEW)
+def test_a_batch_that_did_not_arrive_is_a_typed_stop(lie: str, store: MemoryStore) -> None:
+    """So it is with a call that isn't bound to the source."""
+    work = _made(store)
+    lair = HastyLair(TOO_FEW[lie], *ALONE)
+    result = resume(context(store, work, lair), "r")
+    assert (result.status, result.stop, len(lair.sessions)) == ("stopped", "sandbox", 1)
+    assert len(work.requests) == 3
+    assert sound(store)
+
+
+def test_an_honest_batch_is_taken_as_it_is(store: MemoryStore) -> None:
+    """The lies above aren't found because no batch is taken."""
+    lair = HastyLair(_turn(Handed(1), Handed(2), Handed(3), end=DONE))
+    result = resume(context(store, _made(store), lair), "r")
+    assert (result.status, result.replayed, len(lair.sessions)) == ("completed", 3, 1)
+
+
+def test_marks_without_a_batch_are_a_typed_stop(store: MemoryStore) -> None:
+    """The session that gets one answer at a time says them again: it is not started a third time."""
+    lair = Lair(_turn(*STARTED.events, Handed(1)))
+    result = start(context(store, Work(), lair), BRANCHES, {}, run="r")
+    assert (result.status, result.stop, result.dispatched, len(lair.sessions)) == ("stopped", "sandbox", 0, 2)
 
 
 @pytest.mark.slow

@@ -95,9 +95,11 @@ class Sent:
 
 @dataclass
 class Faults:
-    """What goes wrong. `fails` and `unknown` are by number of dispatch; `crash` by number of the named point."""
+    """What goes wrong. `fails`, `busy` (may be tried again) and `unknown` are by number of dispatch; `crash` by number
+    of the named point."""
 
     fails: Mapping[int, str] = field(default_factory=dict)
+    busy: frozenset[int] = frozenset()
     unknown: frozenset[int] = frozenset()
     crash: tuple[str, int] | None = None
     where: Callable[[Request], str] | None = None
@@ -134,6 +136,8 @@ class Ledgered:
             self.inflight[name] -= 1
         if sent.n in self.faults.unknown:
             raise UnknownOutcome("it may have happened")
+        if sent.n in self.faults.busy:
+            raise CapabilityError("busy", "later", retryable=True)
         code = self.faults.fails.get(sent.n) or (self.faults.where(request) if self.faults.where else "")
         if code:
             raise CapabilityError(code, f"dispatch {sent.n} fails")
@@ -286,12 +290,21 @@ class Step:
 class World:
     """A run, its store and its provider. Each step is a process of its own."""
 
-    def __init__(self, *, sandbox: Sandbox | None = None, grant: Grant | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        sandbox: Sandbox | None = None,
+        grant: Grant | None = None,
+        catalog: Catalog = CATALOG,
+        backoff: float = 0.0,
+    ) -> None:
+        self.catalog = catalog
+        self.backoff = backoff
         self.hands = Hands()
         self.store = Mortal(clock=self.hands)
         self.provider = Ledgered()
         self.sandbox = sandbox or InProcess()
-        self.grant = grant or everything(CATALOG)
+        self.grant = grant or everything(catalog)
         self.steps: list[Step] = []
         self.texts: dict[str, Text] = {}
         self.events: list[dict[str, Any]] = []
@@ -312,12 +325,12 @@ class World:
             store=self.store,
             sandbox=self.sandbox,
             provider=self.provider,
-            catalog=CATALOG,
+            catalog=self.catalog,
             clock=self.hands,
             grant=self.grant,
             observer=self.observe,
             dispatcher=lambda provider, loop: Scheduled(self.provider, self.hands, self.chance),
-            backoff=0.0,
+            backoff=self.backoff,
         )
 
     @property
