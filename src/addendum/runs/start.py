@@ -112,11 +112,7 @@ def start(
     run name that is taken, `NotJson` for other args, `ConfigError` for an unknown policy; a source that isn't admitted
     is a result, and leaves no run behind.
     """
-    if parent and grant is None:
-        raise UsageError("A child needs a grant of its own.", hint="Say what it gets of its parent's.")
-    grant = under_ceiling(context, context.grant if grant is None else grant)
-    if parent:
-        _, grant = delegate.offered(context, parent, grant)
+    grant = first_grant(context, grant, parent)
     chosen = Policy().override(policy or {})
     canon.canonical(args)
     admission = admit(source, context.catalog, grant)
@@ -125,10 +121,7 @@ def start(
     identifier = created(context, name, run)
     with driving(context, identifier) as journal:
         entry, blobs, revision = revision_entry(1, source, args, Allowances(), request)
-        if parent:
-            delegate.give(context, journal, parent, grant, [entry], blobs)
-        else:
-            journal.append(Entry("grant", {"grant": grant.to_json(), "by": context.operator}), entry, blobs=blobs)
+        begin(context, journal, grant, parent, entry, blobs)
         ready = scene(journal, admission.program, revision.args_digest, chosen, Allowances())
         return Attempt(context, ready, "run", args, stop=stop or threading.Event()).run()
 
@@ -185,6 +178,26 @@ def created(context: Context, name: str, run: str = "") -> str:
     at = datetime.datetime.fromtimestamp(context.clock.now(), datetime.UTC).isoformat(timespec="seconds")
     context.store.create(RunHeader(identifier, name, at))
     return identifier
+
+
+def first_grant(context: Context, grant: Grant | None, parent: str) -> Grant:
+    """Return the grant that a new run has: the context's if it is None, within the ceiling, and with a `parent` within
+    what that run has left ("" is none). Raises `Rejected`; `UsageError` for a child that doesn't say what it gets."""
+    if parent and grant is None:
+        raise UsageError("A child needs a grant of its own.", hint="Say what it gets of its parent's.")
+    found = under_ceiling(context, context.grant if grant is None else grant)
+    return delegate.offered(context, parent, found)[1] if parent else found
+
+
+def begin(
+    context: Context, journal: Journal, grant: Grant, parent: str, entry: Entry, blobs: Mapping[Digest, bytes]
+) -> None:
+    """Write the first entries of a run in one transaction: its grant, out of its parent's if it has one, and what it
+    begins with. Raises `Rejected` for more than a parent has left by now."""
+    if parent:
+        delegate.give(context, journal, parent, grant, [entry], blobs)
+    else:
+        journal.append(Entry("grant", {"grant": grant.to_json(), "by": context.operator}), entry, blobs=blobs)
 
 
 def under_ceiling(context: Context, grant: Grant) -> Grant:
