@@ -48,7 +48,8 @@ SECRETS: Final = """\
 ## [secret]
 
 Each line names a handle and where its value lies. The value is read when it is first sent, and taken out of everything
-that comes back.
+that comes back. None goes over `http://` to another machine: a file that would send one there is refused, whatever the
+kind. This machine is `localhost`, 127.0.0.0/8 and `::1`.
 
 | form | |
 | --- | --- |

@@ -14,6 +14,7 @@ is one that was encrypted, hashed or taken apart: cut after redacting.
 from __future__ import annotations
 
 import base64
+import ipaddress
 import os
 import re
 import stat
@@ -22,6 +23,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Never, NoReturn
+from urllib.parse import urlsplit
 
 from addendum.canon import Json
 from addendum.errors import ConfigError
@@ -34,6 +36,29 @@ _HANDLE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Without NONBLOCK, a pipe in the file's place would be waited for."""
+
+
+def here(host: str) -> bool:
+    """Whether a host is this machine, as it is written (an IPv6 address without brackets): `localhost`, or an address
+    of 127.0.0.0/8 or ::1. A name is never looked up: who answers for it could say otherwise the next time."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    # Python judges IPv4 addresses that are written as IPv6 from 3.13 on only.
+    return ((address.version == 6 and address.ipv4_mapped) or address).is_loopback
+
+
+def in_clear(url: str) -> bool:
+    """Whether what is sent to an address can be read on the way: `http://` to another machine. An address that can't be
+    read is for its own check to refuse."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme == "http" and not here(parts.hostname or "")
+    except ValueError:
+        return False
 
 
 class Secret:

@@ -27,6 +27,7 @@ from typing import Annotated, Any, Final, Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from addendum.credentials import in_clear
 from addendum.errors import ConfigError, UsageError
 
 MANUAL: Final = "docs/reference/services.md"
@@ -49,6 +50,9 @@ class Naming(Protocol):
     def handles(self) -> Iterable[str]:
         """Return their handles."""
 
+    def sends(self) -> Iterable[tuple[str, str]]:
+        """Return the addresses that secrets go to, each behind the place in the table where it stands."""
+
 
 class Author(BaseModel):
     """Who writes and repairs scripts."""
@@ -66,6 +70,14 @@ class Author(BaseModel):
     price_usd: Annotated[str, Field(pattern=r"^[0-9]{1,9}(\.[0-9]{1,9})?$")] | None = Field(
         default=None, description="The most of one call, where no price list has the model."
     )
+
+    def handles(self) -> tuple[str, ...]:
+        """Return the handle of its key."""
+        return (self.secret,) if self.secret else ()
+
+    def sends(self) -> tuple[tuple[str, str], ...]:
+        """Return the address that its key goes to, if it isn't the provider's own."""
+        return (("url", self.url),) if self.url and self.secret else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,13 +129,13 @@ def parse(text: str, name: str, folder: Path, kinds: Mapping[str, Callable[[], t
     author = None
     if "author" in data:
         author = _checked(Author, _table(data["author"], f"{name}: [author]"), name, "author")
-        _handle(author.secret, secrets, name, "author.secret")
+        _secrets(author, secrets, name, "author")
     capabilities: dict[str, BaseModel] = {}
     for each, table in _table(data.get("capability", {}), f"{name}: [capability]").items():
         where = f'capability."{each}"'
         capabilities[each] = spec = _spec(_table(table, f"{name}: [{where}]"), name, where, kinds)
-        for handle in spec.handles() if isinstance(spec, Naming) else ():
-            _handle(handle, secrets, name, where)
+        if isinstance(spec, Naming):
+            _secrets(spec, secrets, name, where)
     return ServicesFile(path=name, folder=folder, secrets=secrets, author=author, capabilities=capabilities)
 
 
@@ -185,6 +197,21 @@ def _named(word: object) -> str:
     """Return a word that isn't known, quoted behind a colon; nothing for one that is too long to be a name: it may be
     the key itself."""
     return f": {word!r}" if len(str(word)) <= _SHOWN else ""
+
+
+def _secrets(spec: Naming, secrets: Mapping[str, Any], name: str, where: str) -> None:
+    """Raise `ConfigError` for a handle that isn't there, and for a secret that could be read on its way."""
+    for handle in spec.handles():
+        _handle(handle, secrets, name, where)
+    for key, url in spec.sends():
+        if in_clear(url):
+            raise ConfigError(
+                f"In {name}, {where} would send a secret over http:// to another machine, where anybody on the way can "
+                f"read it ({key}).",
+                hint="Write https://, or send no secret there. "
+                "http:// is for this machine: localhost, 127.0.0.1 or [::1].",
+                place=f"{where}.{key}",
+            )
 
 
 def _handle(handle: str, secrets: Mapping[str, Any], name: str, where: str) -> None:

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -355,6 +356,22 @@ def test_what_the_server_refuses_to_be(options: tuple[str, ...], says: str, fold
     done = folder.cli("mcp", *OPTIONS, *options, SHORT="short")
     assert done.code == 2
     assert says in done.err
+
+
+def test_a_port_that_is_taken_is_named_before_a_token_is(folder: Folder) -> None:
+    """One sentence with a way out and nothing before it: no token of a server that never was, and no store."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        where = f"127.0.0.1:{other.getsockname()[1]}"
+        done = folder.cli("mcp", *OPTIONS, "--http", where, "--store", "new.db")
+    assert done.code == 2
+    assert " ".join(done.err.split()) == (
+        f"error[config]: The server can't listen at {where}: another process does. "
+        "Name another port with --http; port 0 takes any that is free."
+    )
+    assert done.out == ""
+    assert not (folder.path / "new.db").exists()
 
 
 def test_a_server_has_a_grant(folder: Folder) -> None:

@@ -98,6 +98,52 @@ def test_what_is_wrong_is_named_with_its_place_and_the_way_out(tmp_path: Path, t
     assert "services.toml" in caught.value.message
 
 
+# Each kind that sends something to an address, and whatever of it is secret; ORIGIN is put in.
+SENDING = {
+    "author": '[author]\nmodel = "openai:m"\nurl = "ORIGIN/v1"\nsecret = "key"\n',
+    **{
+        kind: f'[capability."a.b"]\nkind = "{kind}"\nmodel = "openai:m"\nurl = "ORIGIN/v1"\nsecret = "key"\n'
+        for kind in ("text", "review", "storyboard", "image")
+    },
+    "structured": '[capability."a.b"]\nkind = "structured"\nmodel = "openai:m"\nurl = "ORIGIN/v1"\nsecret = "key"\n'
+    "output = {}\n",
+    "header": '[capability."a.b"]\nkind = "http"\nhosts."ORIGIN" = {headers = {X-Key = "Bearer {key}"}}\n',
+    "login": '[capability."a.b"]\nkind = "http"\nhosts."ORIGIN" = {basic = {user = "me", secret = "key"}}\n',
+    "mcp": '[capability."a.b"]\nkind = "mcp"\nurl = "ORIGIN/mcp"\nsecret = "key"\n',
+    "mcp header": '[capability."a.b"]\nkind = "mcp"\nurl = "ORIGIN/mcp"\nheaders = {X-Key = "key"}\n',
+}
+HELD = '[secret]\nkey = "env:KEY"\n'
+
+
+@pytest.mark.parametrize("origin", ["http://api.example.com", "HTTP://192.168.0.7:8080", "http://[fd00::1]"])
+@pytest.mark.parametrize("table", SENDING.values(), ids=SENDING)
+def test_no_secret_goes_to_another_machine_in_clear_text(tmp_path: Path, table: str, origin: str) -> None:
+    """The file says so when it is read, with the place and the ways out, for every kind that sends to an address."""
+    with pytest.raises(ConfigError) as caught:
+        read(tmp_path, HELD + table.replace("ORIGIN", origin))
+    where = "author" if table.startswith("[author]") else 'capability."a.b"'
+    assert f"services.toml, {where} would send a secret over http:// to another machine" in caught.value.message
+    assert "Write https://, or send no secret there" in caught.value.hint
+    assert str(caught.value.facts["place"]).startswith(where)
+
+
+@pytest.mark.parametrize(
+    "origin", ["https://api.example.com", "http://localhost:1", "http://127.8.0.1", "http://[::1]"]
+)
+@pytest.mark.parametrize("table", SENDING.values(), ids=SENDING)
+def test_a_secret_goes_over_tls_or_to_this_machine(tmp_path: Path, table: str, origin: str) -> None:
+    """Nothing is on the way to a loopback address; anything that is on another way reads nothing under TLS."""
+    assert read(tmp_path, HELD + table.replace("ORIGIN", origin)).secrets == {"key": "env:KEY"}
+
+
+def test_without_a_secret_an_address_may_be_plain(tmp_path: Path) -> None:
+    """What is refused is the secret. In one service, an origin without one may be plain beside one that has one."""
+    hosts = 'hosts."http://api.example.com" = {}\nhosts."https://api.example.com" = {headers = {X = "{key}"}}\n'
+    model = '[capability."c.d"]\nkind = "text"\nmodel = "openai:m"\nurl = "http://api.example.com"\n'
+    found = read(tmp_path, f'{HELD}[capability."a.b"]\nkind = "http"\n{hosts}{model}')
+    assert list(found.capabilities) == ["a.b", "c.d"]
+
+
 @pytest.mark.parametrize(
     "text",
     [

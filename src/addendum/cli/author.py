@@ -22,6 +22,7 @@ def author(
     ],
     args: options.Args = None,
     grant: options.Grant = None,
+    parent: options.Parent = None,
     max_attempts: options.Attempts = 3,
     apply: Annotated[bool, typer.Option("--apply", help="Run an accepted script at once.")] = False,
     out: Annotated[
@@ -62,7 +63,9 @@ def author(
     asked = Asked(options=Options(), max_attempts=max_attempts)
     progress = Progress(None if json else output.err)
     with opening.context(settings, progress) as context:
+        above, own = opening.share(context, parent, named=bool(settings.grant))
         found, asked = opened(settings, model, asked)
+        about = {"name": name, "run": identifier, "parent": above}
         with driven(progress) as stop:
-            outcome = write(context, text, found, asked, args=given, name=name, run=identifier, stop=stop)
+            outcome = write(context, text, found, asked, args=given, grant=own, stop=stop, **about)
         return conclude(output, context, progress, outcome, asked.options, apply=apply, model=model, out=out)

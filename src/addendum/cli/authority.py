@@ -58,6 +58,7 @@ def show(name: Name = None, provider: options.Provider = None, json: options.Jso
 def lint(name: Name = None, provider: options.Provider = None, json: options.Json = False) -> int:
     """Say what a catalog claims that can't be, and what it leaves open. Exit code 3 for the first kind."""
     from addendum.authority.catalogfile import lint as look
+    from addendum.cli.views.words import count
 
     catalog, output = _catalog(provider), Output(json)
     chosen = {each: catalog[each] for each in _named(catalog, name)}
@@ -69,7 +70,8 @@ def lint(name: Name = None, provider: options.Provider = None, json: options.Jso
     else:
         for remark in remarks:
             output.show(f"{'wrong' if remark.error else 'open '}  {remark.capability}: {remark.message} {remark.fix}")
-        output.show(f"{len(remarks)} remarks on {len(chosen)} capabilities")
+        on = "1 capability" if len(chosen) == 1 else f"{len(chosen)} capabilities"
+        output.show(f"{count(len(remarks), 'remark')} on {on}")
     return 3 if any(remark.error for remark in remarks) else 0
 
 

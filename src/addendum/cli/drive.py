@@ -30,15 +30,7 @@ def run(
         ),
     ] = "",
     request: options.Request = "",
-    parent: Annotated[
-        str | None,
-        typer.Option(
-            "--parent",
-            metavar="RUN",
-            help="A run whose grant this one's comes out of; what it doesn't use goes back at its end.",
-            show_default=False,
-        ),
-    ] = None,
+    parent: options.Parent = None,
     store: options.Store = None,
     sandbox: options.Sandbox = None,
     provider: options.Provider = None,
@@ -58,8 +50,7 @@ def run(
     progress = Progress(None if json else output.err)
     settings = opening.settings(store=store, sandbox=sandbox, provider=provider, grant=grant, log=log)
     with opening.context(settings, progress) as context:
-        above = opening.resolve(context.store, parent) if parent is not None else ""
-        own = context.grant if above and settings.grant else None
+        above, own = opening.share(context, parent, named=bool(settings.grant))
         about = {"name": label, "run": identifier, "request": request, "parent": above}
         with driven(progress) as stop:
             result = start(context, source, given, grant=own, policy=chosen, stop=stop, **about)

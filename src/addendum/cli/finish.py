@@ -20,7 +20,10 @@ def driven(progress: Progress) -> Iterator[threading.Event]:
     """Watch a run, and let ^C stop it."""
     from addendum.cli.interrupt import stoppable
 
-    with progress.watching(), stoppable(progress.say, progress.restore, lambda: progress.asking) as stop:
+    with (
+        progress.watching(),
+        stoppable(progress.say, progress.restore, lambda: progress.asking, lambda: progress.flying) as stop,
+    ):
         yield stop
 
 

@@ -90,7 +90,7 @@ def mcp(
     if http is None and (token is not None or hosts):
         raise ConfigError("--token and --allow-host are for HTTP.", hint="Name an address with --http too.")
     listening = None if http is None else gate.address(http)
-    secret = "" if listening is None else _token(token, listening)
+    secret = None if listening is None else _token(token, listening)
     settings = opening.settings(store=store, sandbox=sandbox, provider=provider, grant=grant)
     if not settings.grant and settings.provider != "demo":
         raise ConfigError(
@@ -101,16 +101,19 @@ def mcp(
     return 0
 
 
-def _serve(settings: Settings, listening: Address | None, token: str, hosts: tuple[str, ...], mode: str) -> None:
+def _serve(settings: Settings, listening: Address | None, token: str | None, hosts: tuple[str, ...], mode: str) -> None:
+    """Serve to the end: over stdio, or at an address. A token of None is made, and printed with the address."""
     import asyncio
 
     from addendum.cli.version import version
     from addendum.mcp.desk import Desk
     from addendum.mcp.drives import Drives
     from addendum.mcp.server import build
-    from addendum.mcp.serving import over_http, over_stdio
+    from addendum.mcp.serving import listener, over_http, over_stdio
 
     with ExitStack() as opened:
+        # The address comes first: who can't have it has said nothing yet, and opened no store.
+        taken = None if listening is None else opened.enter_context(listener(listening))
         desk = Desk(opened.enter_context(opening.context(settings)))
         drives = Drives()
         server = build(desk, drives, mode, version())  # type: ignore[arg-type]
@@ -120,10 +123,15 @@ def _serve(settings: Settings, listening: Address | None, token: str, hosts: tup
             sys.stderr.flush()
             os._exit(0)
 
-        if listening is None:
+        if taken is None:
             asyncio.run(over_stdio(server, drives, leave))
-        else:
-            asyncio.run(over_http(server, drives, listening, token, hosts, _say))
+            return
+        known = token if token is not None else secrets.token_urlsafe(32)
+
+        def say(where: str) -> None:
+            _say(where if token is not None else f"The token of this server, until it ends: {known}\n{where}")
+
+        asyncio.run(over_http(server, drives, taken, known, hosts, say))
 
 
 def _installed() -> None:
@@ -135,8 +143,10 @@ def _installed() -> None:
     del mcp
 
 
-def _token(source: str | None, listening: Address) -> str:
-    """Return the token: from where it was said to be, from the environment, or a new one, which is printed."""
+def _token(source: str | None, listening: Address) -> str | None:
+    """Return the token: from where it was said to be, or from the environment; None if one is to be made.
+
+    Raises `ConfigError` for none at an address that other machines reach."""
     from pathlib import Path
 
     from addendum.credentials import Credentials
@@ -150,9 +160,7 @@ def _token(source: str | None, listening: Address) -> str:
             f"{listening} can be reached from other machines, and no token is named.",
             hint=f"Name one with --token env:NAME, or put it into {TOKEN}.",
         )
-    made = secrets.token_urlsafe(32)
-    _say(f"The token of this server, until it ends: {made}")
-    return made
+    return None
 
 
 def _say(text: str) -> None:

@@ -11,6 +11,7 @@ from addendum.errors import NotFound
 from addendum.runs.names import resolve
 
 if TYPE_CHECKING:
+    from addendum.authority.grant import Grant
     from addendum.config import Settings
     from addendum.ports import Store
     from addendum.runs.context import Context
@@ -42,6 +43,13 @@ def context(chosen: Settings, observer: Callable[[Mapping[str, Any]], None] | No
         if chosen.ceiling:
             opened.ceiling = inputs.grant(chosen.ceiling, opened.catalog)
         yield opened
+
+
+def share(context: Context, parent: str | None, *, named: bool) -> tuple[str, Grant | None]:
+    """Return the run whose grant a new one's comes out of ("" for none), and what the new one is to get of it: the
+    context's grant if one was `named`, else None. Raises `NotFound`, `UsageError`."""
+    above = resolve(context.store, parent) if parent is not None else ""
+    return above, context.grant if above and named else None
 
 
 @contextmanager

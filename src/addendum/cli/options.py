@@ -39,6 +39,15 @@ Grant: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
+Parent: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--parent",
+        metavar="RUN",
+        help="A run whose grant this one's comes out of; what it doesn't use goes back at its end.",
+        show_default=False,
+    ),
+]
 Log: TypeAlias = Annotated[
     str | None,
     typer.Option(

@@ -67,6 +67,11 @@ class Progress:
         self._flush()
         self._tell(name, event)
 
+    @property
+    def flying(self) -> int:
+        """How many calls are in flight; a model that is asked for a script isn't one."""
+        return len(self._flying) - self.asking
+
     @contextmanager
     def watching(self) -> Iterator[Progress]:
         """Show what is in flight while the block runs, on a terminal."""

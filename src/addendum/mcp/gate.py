@@ -7,7 +7,6 @@ in a browser can't reach a server on this machine under a name of its own (DNS r
 from __future__ import annotations
 
 import hmac
-import ipaddress
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +14,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from addendum.credentials import here
 from addendum.errors import ConfigError
 
 PATH: Final = "/mcp"
@@ -32,12 +32,7 @@ class Address:
     @property
     def loopback(self) -> bool:
         """Whether only this machine reaches it."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return here(self.host)
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"

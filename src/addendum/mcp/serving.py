@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 import uvicorn
@@ -59,29 +61,27 @@ async def _stdio(server: Server[Any]) -> None:
 async def over_http(
     server: Server[Any],
     drives: Drives,
-    listening: Address,
+    listener: Listener,
     token: str,
     names: tuple[str, ...],
     say: Callable[[str], None],
 ) -> None:
     """Serve every client that has the token, until a signal comes. `say` is told where it listens.
 
-    Raises `ConfigError` for an address that can't be had."""
-    with _listener(listening) as listener:
-        found = Address(listening.host, listener.getsockname()[1])
-        app = server.streamable_http_app(
-            streamable_http_path=PATH, max_request_body_size=BODY, transport_security=rules(found, names)
-        )
-        settings = uvicorn.Config(
-            Bearer(app, token),
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            timeout_graceful_shutdown=CLOSING,
-            ws="none",
-        )
-        say(f"Addendum serves MCP at http://{found}{PATH}")
-        await _Uvicorn(settings, drives).serve(sockets=[listener])
+    Raises `ConfigError` for a token that can be guessed."""
+    app = server.streamable_http_app(
+        streamable_http_path=PATH, max_request_body_size=BODY, transport_security=rules(listener.address, names)
+    )
+    settings = uvicorn.Config(
+        Bearer(app, token),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=CLOSING,
+        ws="none",
+    )
+    say(f"Addendum serves MCP at http://{listener.address}{PATH}")
+    await _Uvicorn(settings, drives).serve(sockets=[listener.socket])
 
 
 class _Uvicorn(uvicorn.Server):
@@ -115,21 +115,38 @@ def _stop(drives: Drives) -> None:
         sys.stderr.flush()
 
 
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A socket that listens, and where: with the port that was found for port 0."""
+
+    socket: socket.socket
+    address: Address
+
+
 @contextmanager
-def _listener(listening: Address) -> Iterator[socket.socket]:
-    family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+def listener(asked: Address) -> Iterator[Listener]:
+    """Take an address; it is given back at the end. Clients that come before they are served wait.
+
+    Raises `ConfigError` for one that can't be had: another process has it, it isn't this machine's, it needs rights."""
+    family = socket.AF_INET6 if ":" in asked.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as found:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind((listening.host, listening.port))
+            found.bind((asked.host, asked.port))
+            # Linux lets two sockets with SO_REUSEADDR be bound to one port, but only one of them listen there.
+            found.listen()
         except OSError as error:
-            raise ConfigError(
-                f"The server can't listen at {listening}: {error.strerror}.", hint="Name another address or port."
-            ) from None
-        yield listener
-    finally:
-        listener.close()
+            raise _not_had(asked, error) from None
+        yield Listener(found, Address(asked.host, found.getsockname()[1]))
+
+
+def _not_had(asked: Address, error: OSError) -> ConfigError:
+    if error.errno == errno.EADDRINUSE:
+        return ConfigError(
+            f"The server can't listen at {asked}: another process does.",
+            hint="Name another port with --http; port 0 takes any that is free.",
+        )
+    return ConfigError(f"The server can't listen at {asked}: {error.strerror}.", hint="Name another address or port.")
 
 
 @contextmanager

@@ -8,7 +8,8 @@ and says so.
     FOLDER/result.json    written at the end, in one step: a result or an error
     FOLDER/patch          what changed, in full
 
-The worktree lies in a folder of its own for as long as it is needed. What the agent said and wrote is redacted before
+The worktree lies in a folder of its own for as long as it is needed; the next job removes that of one that was killed
+(`scratch`). What the agent said and wrote is redacted before
 it is written down.
 """
 
@@ -19,10 +20,7 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -31,6 +29,7 @@ from typing import Any, Final
 from addendum.credentials import Credentials
 from addendum.errors import AddendumError, CapabilityError
 from addendum.ports import Command, Confinement
+from addendum.providers.scratch import scratch, sweep
 from addendum.providers.supervise import Ended, NotStarted, run
 from addendum.providers.worktree import Worktree
 
@@ -103,8 +102,9 @@ def perform(job: Job, confinement: Callable[[], Confinement]) -> None:
     fcntl.flock(lock, fcntl.LOCK_EX)
     try:
         try:
-            with _scratch() as root:
-                found = _done(job, folder, root, confinement, stop)
+            sweep()
+            with scratch() as (root, held):
+                found = _done(job, folder, root, held, confinement, stop)
         except CapabilityError as error:
             found = _failed(error.code, error.message)
         except NotStarted as error:
@@ -117,20 +117,8 @@ def perform(job: Job, confinement: Callable[[], Confinement]) -> None:
         os.close(lock)
 
 
-@contextmanager
-def _scratch() -> Iterator[Path]:
-    """Make a folder that is gone in the end, whatever was put into it, however deep."""
-    root = Path(tempfile.mkdtemp(prefix="addendum-agent-"))
-    os.chmod(root, 0o711)  # who is confined is somebody else, and passes through
-    try:
-        yield root
-    finally:
-        for command in (("chmod", "-R", "u+rwx", "--"), ("rm", "-rf", "--")):
-            subprocess.run([*command, str(root)], stdin=subprocess.DEVNULL, capture_output=True, check=False)
-
-
 def _done(
-    job: Job, folder: Path, root: Path, confinement: Callable[[], Confinement], stop: Callable[[], bool]
+    job: Job, folder: Path, root: Path, held: int, confinement: Callable[[], Confinement], stop: Callable[[], bool]
 ) -> dict[str, Any]:
     tree = Worktree(root / "work", folder / STORE, stop)
     confined = confinement() if job.confine else None
@@ -141,7 +129,7 @@ def _done(
     home.mkdir(mode=0o700)
     if stop():
         return _failed("timeout", STOPPED)
-    ended = _alone(job, tree, home, stop) if confined is None else _confined(job, tree, confined, stop)
+    ended = _alone(job, tree, home, held, stop) if confined is None else _confined(job, tree, confined, stop)
     if ended.stopped:
         return _failed("timeout", STOPPED, begun=True)
     if ended.timed_out:
@@ -179,7 +167,7 @@ def _done(
     }
 
 
-def _alone(job: Job, tree: Worktree, home: Path, stop: Callable[[], bool]) -> Ended:
+def _alone(job: Job, tree: Worktree, home: Path, held: int, stop: Callable[[], bool]) -> Ended:
     environment = {name: value.replace(HOME, str(home)) for name, value in job.environment.items()}
     return run(
         job.argv,
@@ -189,6 +177,7 @@ def _alone(job: Job, tree: Worktree, home: Path, stop: Callable[[], bool]) -> En
         seconds=job.seconds,
         output=CAPTURED,
         stop=stop,
+        inherited=(held,),
     )
 
 

@@ -162,6 +162,10 @@ class Spec(service.Spec):
         """Return the handles of secrets that it names."""
         return tuple(handle for host in self.hosts.values() for handle in host.handles())
 
+    def sends(self) -> tuple[tuple[str, str], ...]:
+        """Return the origins that are sent secrets: each has its own."""
+        return tuple(("hosts", str(origin(text))) for text, host in self.hosts.items() if host.handles())
+
 
 def origin(text: str) -> Origin:
     """Read an origin that a person named; letters beyond ASCII are written as they are resolved (IDNA). Raises

@@ -34,7 +34,7 @@ from pydantic import Field, field_validator, model_validator
 
 from addendum.authority.catalog import Capability
 from addendum.canon import Json
-from addendum.credentials import Secret
+from addendum.credentials import Secret, here
 from addendum.errors import CapabilityError, UnknownOutcome
 from addendum.ports import Reply, Request
 from addendum.providers import service
@@ -48,7 +48,6 @@ ALLOWED: Final = rf"^(?:{_LOCAL})?@{_DOMAIN}$"
 LONGEST_ADDRESS: Final = 254
 """Characters (RFC 5321, 4.5.3.1.3)."""
 LONGEST_SUBJECT: Final = 500
-HOSTS_HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 Security = Literal["starttls", "tls", "none"]
 
 
@@ -87,7 +86,7 @@ class Spec(service.Spec):
             raise ValueError("a mail is irreversible")
         if bool(self.user) != bool(self.secret):
             raise ValueError("a login has a user and a secret")
-        if self.security == "none" and self.host not in HOSTS_HERE:
+        if self.security == "none" and not here(self.host):
             raise ValueError("a mail goes to another machine with starttls or tls only")
         return self
 

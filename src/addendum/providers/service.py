@@ -62,6 +62,11 @@ class Spec(BaseModel):
         found = getattr(self, "secret", "")
         return (found,) if found else ()
 
+    def sends(self) -> tuple[tuple[str, str], ...]:
+        """Return the addresses that its secrets go to, each behind its key: none may be in clear text."""
+        url = getattr(self, "url", "")
+        return (("url", url),) if url and self.handles() else ()
+
 
 class KeyedSpec(Spec):
     """The keys of every kind whose call is one request, with a key that says who asks."""

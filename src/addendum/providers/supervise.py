@@ -54,9 +54,10 @@ def run(
     seconds: float,
     output: int,
     stop: Callable[[], bool],
+    inherited: Sequence[int] = (),
 ) -> Ended:
-    """Run a program. `output` are the bytes that are kept of each stream; `stop` is asked while it runs. Raises
-    `NotStarted`."""
+    """Run a program. `output` are the bytes that are kept of each stream; `stop` is asked while it runs; it has the
+    descriptors `inherited`. Raises `NotStarted`."""
     found = _found(argv[0], folder, environment.get("PATH", PATHS))
     prepare = _prepared()
     try:
@@ -68,6 +69,7 @@ def run(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
+            pass_fds=inherited,
             preexec_fn=prepare,  # this process has no other thread yet
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:

@@ -18,7 +18,7 @@ from addendum.repair.outcome import Outcome
 from addendum.runs import names
 from addendum.runs.context import Context
 from addendum.runs.revise import revise
-from addendum.runs.start import created, driving, resume, under_ceiling
+from addendum.runs.start import begin, created, driving, first_grant, resume
 
 LONGEST = 20_000
 """Characters of a request."""
@@ -34,13 +34,15 @@ def author(
     grant: Grant | None = None,
     name: str = "",
     run: str = "",
+    parent: str = "",
     stop: threading.Event | None = None,
 ) -> Outcome:
     """Begin a run with a request, and have a model write its script, for these args and within the grant.
 
     An accepted script becomes the run's first revision and is not executed. A run without one is kept: `repair` goes on
-    with it. Raises `UsageError`, for a run name that is taken too, `NotJson` for other args, `Rejected` for a grant
-    beyond the ceiling.
+    with it. With a `parent` its grant comes out of that run's, what the model costs too. Raises `UsageError`, for a run
+    name that is taken too, `NotJson` for other args, `Rejected` for a grant beyond the ceiling or what the parent has
+    left.
     """
     asked = asked or Asked()
     if not request.strip():
@@ -49,18 +51,15 @@ def author(
         raise UsageError(
             f"The request has {len(request):,} characters; at most {LONGEST:,} are read.", hint="Put data into --args."
         )
-    chosen = under_ceiling(context, context.grant if grant is None else grant)
+    chosen = first_grant(context, grant, parent)
     blobs: dict[Digest, bytes] = {}
     text = stow(canon.canonical(request), request, blobs)
     given = stow(canon.canonical({} if args is None else args), {} if args is None else args, blobs)
     names.check(run)
     identifier = created(context, name, run)
     with driving(context, identifier) as journal:
-        journal.append(
-            Entry("grant", {"grant": chosen.to_json(), "by": context.operator}),
-            Entry("request", {"text": text.body(), "args": given.body(), "by": context.operator}),
-            blobs=blobs,
-        )
+        entry = Entry("request", {"text": text.body(), "args": given.body(), "by": context.operator})
+        begin(context, journal, chosen, parent, entry, blobs)
         return Loop(context, journal, model, asked, stop or threading.Event()).run()
 
 

@@ -73,19 +73,21 @@ class Writing:
         max_attempts: int = ATTEMPTS,
         name: str = "",
         run: str = "",
+        parent: str = "",
         apply: bool = False,
         stop: threading.Event | None = None,
     ) -> Outcome:
         """Begin a run with a request, and have a model write its script, for these args and within the grant.
 
         An accepted script is the run's first revision; it is executed with `apply`, or by `resume`. `args` None is {}.
+        The grant of a run with a `parent` comes out of that run's, what the model costs too, and has to be said.
         Raises `UsageError`, `ConfigError`, `NotJson`, `Rejected`."""
         found, asked = self._asked(model, Options(), max_attempts, False)
 
         def job(context: Context, event: threading.Event) -> Outcome:
             chosen = None if grant is None else given.grant(grant, context.catalog)
             outcome = authoring.author(
-                context, request, found, asked, args=args, grant=chosen, name=name, run=run, stop=event
+                context, request, found, asked, args=args, grant=chosen, name=name, run=run, parent=parent, stop=event
             )
             return authoring.apply(context, outcome, stop=event) if apply and outcome.accepted else outcome
 

@@ -59,12 +59,17 @@ def plan(
     journal: Journal | None = None,
 ) -> Drawn:
     """Say what a revision would do. Sends and writes nothing; `source` None is the run's own, `journal` the run's as
-    its driver has it. Raises `NotFound`."""
+    its driver has it. A catalog that has changed since the last attempt is a stop, as `revise` would meet it. Raises
+    `NotFound`."""
     if journal is None:
         context.store.header(run)
         journal = Journal(context.store, run)
         journal.read()
-    return _draw(context, journal, source, args, policy, allowances or Allowances())
+    drawn = _draw(context, journal, source, args, policy, allowances or Allowances())
+    changed = catalog_changed(context, journal)
+    if changed is not None and drawn.plan is not None:
+        drawn.plan.stop = Halt("denied", changed.message, changed.hint, facts=changed.details)
+    return drawn
 
 
 def _draw(

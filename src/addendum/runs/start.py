@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any, Final
 
 from addendum import canon
 from addendum.authority.catalog import changes
@@ -18,6 +19,7 @@ from addendum.errors import Rejected, StoreCorrupt, StoreError, UsageError
 from addendum.identity import place
 from addendum.kernel.policy import Allowances, Policy
 from addendum.ports import Lease, RunHeader, Store
+from addendum.records import entries
 from addendum.records.entries import Revision
 from addendum.records.stored import Entry
 from addendum.runs import delegate
@@ -28,6 +30,8 @@ from addendum.runs.given import narrowings
 from addendum.runs.prepare import named, scene
 from addendum.runs.result import StepResult
 from addendum.script.program import compile_program
+
+CHANGED: Final = "A changed capability gives another result: `addendum catalog accept RUN` goes on with it."
 
 
 @contextmanager
@@ -108,11 +112,7 @@ def start(
     run name that is taken, `NotJson` for other args, `ConfigError` for an unknown policy; a source that isn't admitted
     is a result, and leaves no run behind.
     """
-    if parent and grant is None:
-        raise UsageError("A child needs a grant of its own.", hint="Say what it gets of its parent's.")
-    grant = under_ceiling(context, context.grant if grant is None else grant)
-    if parent:
-        _, grant = delegate.offered(context, parent, grant)
+    grant = first_grant(context, grant, parent)
     chosen = Policy().override(policy or {})
     canon.canonical(args)
     admission = admit(source, context.catalog, grant)
@@ -121,10 +121,7 @@ def start(
     identifier = created(context, name, run)
     with driving(context, identifier) as journal:
         entry, blobs, revision = revision_entry(1, source, args, Allowances(), request)
-        if parent:
-            delegate.give(context, journal, parent, grant, [entry], blobs)
-        else:
-            journal.append(Entry("grant", {"grant": grant.to_json(), "by": context.operator}), entry, blobs=blobs)
+        begin(context, journal, grant, parent, entry, blobs)
         ready = scene(journal, admission.program, revision.args_digest, chosen, Allowances())
         return Attempt(context, ready, "run", args, stop=stop or threading.Event()).run()
 
@@ -137,11 +134,12 @@ def resume(
     allowances: Allowances | None = None,
     stop: threading.Event | None = None,
 ) -> StepResult:
-    """Go on with a run, with the source and args that it has. Raises `NotFound`, `RunBusy`, `ConfigError`."""
+    """Go on with a run, with the source and args that it has. A completed one stays so where a changed catalog stops
+    any other. Raises `NotFound`, `RunBusy`, `ConfigError`."""
     allowances = allowances or Allowances()
     with driving(context, run) as journal:
         now = current(journal)
-        changed = catalog_changed(context, journal)
+        changed = _over(context, journal, allowances) or catalog_changed(context, journal)
         if changed is not None:
             return changed
         delegate.again(context, journal)
@@ -182,6 +180,26 @@ def created(context: Context, name: str, run: str = "") -> str:
     return identifier
 
 
+def first_grant(context: Context, grant: Grant | None, parent: str) -> Grant:
+    """Return the grant that a new run has: the context's if it is None, within the ceiling, and with a `parent` within
+    what that run has left ("" is none). Raises `Rejected`; `UsageError` for a child that doesn't say what it gets."""
+    if parent and grant is None:
+        raise UsageError("A child needs a grant of its own.", hint="Say what it gets of its parent's.")
+    found = under_ceiling(context, context.grant if grant is None else grant)
+    return delegate.offered(context, parent, found)[1] if parent else found
+
+
+def begin(
+    context: Context, journal: Journal, grant: Grant, parent: str, entry: Entry, blobs: Mapping[Digest, bytes]
+) -> None:
+    """Write the first entries of a run in one transaction: its grant, out of its parent's if it has one, and what it
+    begins with. Raises `Rejected` for more than a parent has left by now."""
+    if parent:
+        delegate.give(context, journal, parent, grant, [entry], blobs)
+    else:
+        journal.append(Entry("grant", {"grant": grant.to_json(), "by": context.operator}), entry, blobs=blobs)
+
+
 def under_ceiling(context: Context, grant: Grant) -> Grant:
     """Return a grant within the ceiling. Raises `Rejected` with what lies outside: nothing is narrowed in silence."""
     narrowings(grant)
@@ -200,27 +218,64 @@ def under_ceiling(context: Context, grant: Grant) -> Grant:
 
 def catalog_changed(context: Context, journal: Journal) -> StepResult | None:
     """Return the stop for a run whose catalog has changed since its last attempt, in what it called; None if it hasn't,
-    or an operator accepted it."""
-    history = journal.history
-    if history.catalog in ("", context.catalog.digest):
-        return None
-    try:
-        before = json.loads(journal.store.blob(history.catalog))
-    except StoreCorrupt:
-        return None  # written before catalogs were kept
-    found = changes(before, context.catalog, history.totals)
+    or an operator accepted it. `details` have the fields: `catalog`, by capability."""
+    found = _fields_changed(context, journal)
     if not found:
         return None
-    fields = "; ".join(f"{name}: {', '.join(fields)}" for name, fields in found.items())
     return StepResult(
         run=journal.run,
         status="stopped",
         stop="denied",
-        message=f"The catalog has changed since the last attempt, in what this run called ({fields}).",
-        hint="A changed capability gives another result: `addendum catalog accept RUN` goes on with it.",
-        committed=history.committed,
+        message=f"The catalog has changed since the last attempt, in what this run called ({_listed(found)}).",
+        hint=CHANGED,
+        committed=journal.history.committed,
         details={"catalog": found},
     )
+
+
+def _over(context: Context, journal: Journal, allowances: Allowances) -> StepResult | None:
+    """Return the result of a completed run whose catalog has changed since, from the journal: nothing is run, so
+    nothing can be sent. None for any other run, for another script since then, and where something may be sent."""
+    history = journal.history
+    ended = history.ended
+    if ended is None or ended.status != "completed" or history.driving:
+        return None
+    if allowances.supersede or allowances.retry == "all":
+        return None
+    if any(stored.kind == "revision" for stored in context.store.entries(journal.run, after=ended.seq)):
+        return None
+    found = _fields_changed(context, journal)
+    if not found:
+        return None
+    return StepResult(
+        run=journal.run,
+        status="completed",
+        message="It was completed before, and nothing was run. The catalog has changed since, in what this run called "
+        f"({_listed(found)}).",
+        hint=CHANGED,
+        committed=history.committed,
+        result=journal.value(entries.ref(ended.body["result"])),
+        total_cost=sum(totals.cost for totals in history.totals.values()),
+        revision=history.revision,
+        details={"catalog": found},
+    )
+
+
+def _fields_changed(context: Context, journal: Journal) -> dict[str, dict[str, Any]]:
+    """Return what has changed in the catalog since the last attempt: of what the run called, by capability and field,
+    with what it was and what it is."""
+    history = journal.history
+    if history.catalog in ("", context.catalog.digest):
+        return {}
+    try:
+        before = json.loads(journal.store.blob(history.catalog))
+    except StoreCorrupt:
+        return {}  # written before catalogs were kept
+    return changes(before, context.catalog, history.totals)
+
+
+def _listed(found: Mapping[str, Mapping[str, Any]]) -> str:
+    return "; ".join(f"{name}: {', '.join(fields)}" for name, fields in found.items())
 
 
 def granted(journal: Journal) -> Grant:

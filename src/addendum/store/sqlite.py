@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from addendum.errors import StoreUnavailable
 from addendum.ports import Clock
+from addendum.store import sqlite_reading as reading
 from addendum.store.database import Row, Values
 from addendum.store.migrations import missing
 from addendum.store.sql_store import SqlStore
@@ -32,7 +33,8 @@ BUSY_SECONDS: Final = 5.0
 
 
 class SqliteStore(SqlStore):
-    """The `Store` port on one file, made with its folder when first used (readable by its owner only).
+    """The `Store` port on one file, made with its folder when first used (readable by its owner only). One that may
+    only be read is read, and nothing beside it is made.
 
     >>> store = SqliteStore(folder / "store.db")
     >>> store.create(RunHeader("r-1", "hello", "2026-01-01T00:00:00Z"))
@@ -56,6 +58,9 @@ class SqliteDatabase:
         self._inside: sqlite3.Connection | None = None
         self._file: tuple[int, int] = (0, 0)
         self._pid = 0
+        self._only_read = False
+        self._seen: reading.Look | None = None
+        """Of a file that was opened as one that doesn't change: how it looked."""
         self._inherited: list[sqlite3.Connection] = []
         self._closed = False
 
@@ -63,7 +68,10 @@ class SqliteDatabase:
         with self._lock:
             try:
                 cursor = (self._inside or self._ready()).execute(self._sql[statement], values)
-                return cursor.fetchall() if budget is None else _within(cursor, budget)
+                rows = cursor.fetchall() if budget is None else _within(cursor, budget)
+                if self._seen is not None and self._seen != reading.look(self._path):
+                    raise reading.changed(self.where)
+                return rows
             except (sqlite3.Error, OSError) as error:
                 raise explain(error, self.where) from error
 
@@ -112,6 +120,9 @@ class SqliteDatabase:
             self._pid = os.getpid()
         elif check:
             self._still_there()
+            if self._seen is not None and self._seen != reading.look(self._path):
+                self._open.close()
+                self._open = self._connect()
         return self._open
 
     def _still_there(self) -> None:
@@ -131,6 +142,8 @@ class SqliteDatabase:
         self._lock.acquire()
         try:
             connection = self._ready(check=False)  # the file is looked at before the commit
+            if self._only_read:
+                raise reading.unwritable(self.where)
             connection.execute(self._sql["begin"])
         except (sqlite3.Error, OSError) as error:
             self._lock.release()
@@ -171,13 +184,20 @@ class SqliteDatabase:
     # --- opening --------------------------------------------------------------------------------------------------
 
     def _connect(self) -> sqlite3.Connection:
-        _make(self._path)
+        how = "mode=rw"  # never an empty file in place of one that was just deleted
+        self._only_read, self._seen = reading.only_read(self._path), None
+        if self._only_read:
+            self._seen = reading.look(self._path)
+            how = reading.parameters(self._path)
+            self._seen = self._seen if how == reading.IMMUTABLE else None
+        else:
+            _make(self._path)
         found = os.stat(self._path)
         self._file = (found.st_dev, found.st_ino)
         deadline = time.monotonic() + self._busy
         while True:
             connection = sqlite3.connect(
-                f"file:{quote(self.where)}?mode=rw",  # never an empty file in place of one that was just deleted
+                f"file:{quote(self.where)}?{how}",
                 uri=True,
                 timeout=self._busy,
                 isolation_level=None,
@@ -207,7 +227,7 @@ class SqliteDatabase:
                 hint="Name another file for the store.",
                 store=self.where,
             )
-        mode = self._one(connection, "journal_mode")
+        mode = "wal" if self._only_read else self._one(connection, "journal_mode")
         if mode != "wal":
             raise StoreUnavailable(
                 f"The store {self.where} can't have a write-ahead log (its journal mode stays {mode!r}).",
@@ -217,6 +237,8 @@ class SqliteDatabase:
         for setting in ("synchronous", "checkpoint", "fullfsync", "foreign_keys", "cell_size_check", "trusted_schema"):
             connection.execute(self._sql[setting])
         if missing(self._version(connection), self.where):
+            if self._only_read:
+                raise reading.outdated(self.where)
             self._migrate(connection)
 
     def _migrate(self, connection: sqlite3.Connection) -> None:

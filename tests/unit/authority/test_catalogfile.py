@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from addendum.authority.approval import APPROVE
 from addendum.authority.catalog import Capability, Catalog, changes
 from addendum.authority.catalogfile import lint, merged
 from addendum.errors import ConfigError, NotFound
 from addendum.runs.given import catalog as read
+from addendum.testing import demo
 
 GOOD = """
 [capability."image.generate"]
@@ -88,6 +90,14 @@ def test_lint_tells_what_cannot_be_from_what_is_open(tmp_path: Path) -> None:
     assert any(not remark.error and "no size" in remark.message for remark in remarks)
     wrong = Capability(name="x", effect="read", destructive=True, output={"type": "null"}, input={"type": "null"})
     assert [remark.error for remark in lint({"x": wrong})] == [True]
+
+
+def test_lint_has_nothing_to_say_of_what_nobody_wrote() -> None:
+    """A person's answer is always there as it is; described otherwise, it is somebody's to mend."""
+    own = replace(APPROVE, input={"type": "object"})
+    assert list(lint({APPROVE.name: APPROVE})) == []
+    assert list(lint({APPROVE.name: demo.CATALOG[APPROVE.name]})) == []
+    assert [remark.message.split()[1] for remark in lint({APPROVE.name: own})] == ["payloads", "results"]
 
 
 def test_a_digest_names_a_catalog_and_changes_are_told_by_field() -> None:

@@ -1,4 +1,4 @@
-"""^C: the first asks, the second kills."""
+"""^C: the first asks, the second says what is waited for, the third kills."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from addendum.cli.interrupt import ASKING, FIRST, stoppable
+from addendum.cli.interrupt import ASKING, FIRST, stoppable, waiting
 
 
 def test_the_first_signal_sets_the_event_and_says_so() -> None:
@@ -32,14 +32,29 @@ def test_a_model_that_is_asked_isnt_waited_for_and_that_is_said() -> None:
     assert said == [ASKING]
 
 
+@pytest.mark.parametrize(("flying", "says"), [(2, "2 calls in flight"), (1, "1 call in flight"), (0, "No call is in")])
+def test_the_second_signal_says_what_is_waited_for(flying: int, says: str) -> None:
+    """Once, with the number of calls in flight just then, and what a third one would do; nothing is killed."""
+    said: list[str] = []
+    with stoppable(said.append, lambda: pytest.fail("it would be killed"), flying=lambda: flying):
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+    assert said == [FIRST, waiting(flying)]
+    assert says in said[1]
+    assert "again to kill" in said[1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_second_signal_kills(number: signal.Signals) -> None:
-    """A process that doesn't come to its end dies of the signal, after the terminal was put back."""
+@pytest.mark.parametrize(("asking", "presses"), [("False", 3), ("True", 2)])
+def test_the_last_signal_kills(number: signal.Signals, asking: str, presses: int) -> None:
+    """A process that doesn't come to its end dies of the signal, after the terminal was put back: of the third one, and
+    of the second while a model is asked, whose answer isn't waited for."""
     program = (
         "import signal, sys\n"
         "from addendum.cli.interrupt import stoppable\n"
-        "with stoppable(lambda text: print('asked', flush=True), lambda: print('restored', flush=True)):\n"
+        "with stoppable(lambda text: print('asked', flush=True), lambda: print('restored', flush=True),\n"
+        f"    lambda: {asking}):\n"
         "    print('ready', flush=True)\n"
         "    while True:\n"
         "        signal.pause()\n"
@@ -47,8 +62,9 @@ def test_the_second_signal_kills(number: signal.Signals) -> None:
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
-    process.send_signal(number)
-    assert process.stdout.readline() == "asked\n"
+    for _ in range(presses - 1):
+        process.send_signal(number)
+        assert process.stdout.readline() == "asked\n"
     process.send_signal(number)
     assert process.stdout.readline() == "restored\n"
     assert process.wait(timeout=30) == -number

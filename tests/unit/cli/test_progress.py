@@ -51,6 +51,20 @@ def test_failures_retries_limits_and_questions_are_lines() -> None:
     assert "\\x1b[2J" in shown[4]
 
 
+def test_calls_in_flight_are_counted() -> None:
+    """From their dispatch until they are settled, wait for another try, or are given up as unresolved."""
+    progress = Progress(None)
+    ends = ("settled", "retry", "unresolved")
+    for at in ends:
+        progress({"event": "dispatched", "identity": at, "capability": "image.generate"})
+    counts = [progress.flying]
+    told = {"cost": 0, "ok": True, "code": "timeout", "in": 1, "message": ""}
+    for at in ends:
+        progress({"event": at, "identity": at, "capability": "image.generate", **told})
+        counts.append(progress.flying)
+    assert counts == [3, 2, 1, 0]
+
+
 def test_a_model_that_is_asked_is_in_flight_until_it_has_answered() -> None:
     """On a terminal a person sees that something goes on; what it cost is counted."""
     out = io.StringIO()
@@ -58,6 +72,7 @@ def test_a_model_that_is_asked_is_in_flight_until_it_has_answered() -> None:
     with progress.watching():
         progress({"event": "drafting", "model": "openai:m", "attempt": 1, "price": 5_000_000})
         assert progress.asking
+        assert progress.flying == 0
         progress._live.refresh()  # type: ignore[union-attr]
         assert "repair.write" in out.getvalue().splitlines()[-2]
         assert "1 in flight, 0 done" in out.getvalue()

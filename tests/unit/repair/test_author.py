@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 from tests.repairing import World, granted, kinds, model
 
+from addendum.authority.grant import from_json
 from addendum.errors import CapabilityError, NotFound, Rejected, UsageError
 from addendum.records.certificate import certificate
 from addendum.repair.author import LONGEST, apply, author
 from addendum.repair.loop import brief, repair
 from addendum.repair.text import readable
-from addendum.runs import query
+from addendum.runs import meters, query
 from addendum.runs.revise import plan, revise
 from addendum.runs.start import resume, start
 
@@ -38,6 +39,52 @@ def test_an_accepted_script_is_the_first_revision_and_is_not_run(world: World) -
 
     assert (result.status, result.result) == ("completed", ["Shot 1", "Shot 2", "Shot 3"])
     assert certificate(world.store.entries("a"), world.store.blob).differences == []
+
+
+SHARE = {
+    "capabilities": {"repair.write": {}, "storyboard.plan": {}},
+    "limits": [{"meter": "cost_usd", "max": "0.05"}],
+    "worst_case": "at_run_time",
+}
+
+
+def parent(world: World) -> None:
+    """Start a run that has ten cents to give."""
+    own = {"capabilities": {"repair.write": {}, "storyboard.plan": {}}, "worst_case": "at_run_time"}
+    grant = from_json({**own, "limits": [{"meter": "cost_usd", "max": "0.10"}]})
+    start(world.context, "async def orchestrate(ctx, args):\n    return 1\n", {}, run="p", grant=grant)
+
+
+def test_the_grant_of_a_script_that_a_model_writes_comes_out_of_its_parents(world: World) -> None:
+    """What the model took is its share's; the rest goes back once the script has run, or when it is revoked."""
+    parent(world)
+    outcome = world.author(model(SCRIPT), grant=from_json(SHARE), parent="p")
+    assert outcome.status == "accepted"
+    given, back = world.history("p").children["a"]
+    assert ([limit.most for limit in from_json(given["grant"]).limits], back) == ([50_000_000], None)
+
+    assert resume(world.context, "a").status == "completed"
+    _, back = world.history("p").children["a"]
+    assert back is not None
+    assert sum(totals.cost for totals in world.history("a").totals.values()) == 3_000_000 + 10_000_000
+    _, levels = meters.of_run(world.store, "p", world.context.catalog, world.context.clock)
+    (level,) = [each for each in levels if each.limit.meter == "cost_usd"]
+    assert (level.used, level.delegated) == (13_000_000, 0)
+
+
+def test_a_share_beyond_the_parent_begins_no_run_and_asks_no_model(world: World) -> None:
+    """As with `run`: more than is left, no grant of its own, and a parent that isn't there."""
+    parent(world)
+    large = from_json({**SHARE, "limits": [{"meter": "cost_usd", "max": "0.20"}]})
+    never = model()
+    with pytest.raises(Rejected, match="the parent allows"):
+        world.author(never, grant=large, parent="p")
+    with pytest.raises(UsageError, match="A child needs a grant of its own"):
+        world.author(never, parent="p")
+    with pytest.raises(NotFound):
+        world.author(never, grant=large, parent="nobody")
+    assert [run.run for run in world.store.runs()] == ["p"]
+    assert world.kinds("p").count("delegate") == 0
 
 
 def test_apply_runs_it(world: World) -> None:

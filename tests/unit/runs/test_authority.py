@@ -14,13 +14,14 @@ from addendum.authority.permit import permit
 from addendum.broker.journal import Journal
 from addendum.broker.principal import Ledgers
 from addendum.errors import CapabilityError, ConfigError, NotFound, Rejected, UnknownOutcome, UsageError
+from addendum.kernel.policy import Allowances
 from addendum.ports import Reply, Request, Sandbox, Usage
 from addendum.records.entries import Effect
 from addendum.runs import meters, operate
 from addendum.runs.context import Context
 from addendum.runs.result import StepResult
-from addendum.runs.revise import revise
-from addendum.runs.start import resume, start
+from addendum.runs.revise import foresee, revise
+from addendum.runs.start import driving, resume, revision_entry, start
 from addendum.sandbox.embedded import EmbeddedSandbox
 from addendum.testing.clock import ManualClock
 from addendum.testing.memory_store import MemoryStore
@@ -339,6 +340,57 @@ def test_a_changed_catalog_stops_until_it_is_accepted(context: Context, files: F
     assert revise(context, "r", LOOP).stop == "denied"
     operate.accept_catalog(context, "r")
     assert resume(context, "r").status == "completed"
+
+
+def other_version() -> Catalog:
+    return Catalog([replace(delete(), version="2")])
+
+
+def test_a_completed_run_stays_so_whatever_its_catalog_says(context: Context, files: Files) -> None:
+    """It has nothing left to do: its result is returned with the change, and nothing is run, sent or written."""
+    first = go(context, LOOP)
+    context.catalog, entries = other_version(), len(list(context.store.entries("r")))
+    found = resume(context, "r")
+    assert (found.status, found.result, found.stop) == ("completed", "gone", None)
+    assert (found.committed, found.total_cost, found.revision) == (3, first.total_cost, 1)
+    assert found.details["catalog"] == {"file.delete": {"version": ["1", "2"]}}
+    assert "file.delete: version" in found.message
+    assert "catalog accept" in found.hint
+    assert len(list(context.store.entries("r"))) == entries
+    assert len(files.deleted) == 3
+
+
+@pytest.mark.parametrize("allowances", [Allowances(supersede=True), Allowances(retry="all")])
+def test_a_completed_run_that_could_send_again_stops_at_a_changed_catalog(
+    context: Context, allowances: Allowances
+) -> None:
+    """Where a new version or another try is asked for, something could be sent: nothing is, until it is accepted."""
+    go(context, LOOP)
+    context.catalog = other_version()
+    assert resume(context, "r", allowances=allowances).stop == "denied"
+    assert revise(context, "r", LOOP).stop == "denied"
+
+
+def test_another_script_since_its_end_stops_at_a_changed_catalog(context: Context) -> None:
+    """A revision that was adopted and not begun, as a crash leaves it: the run isn't over."""
+    go(context, LOOP)
+    with driving(context, "r") as journal:
+        entry, blobs, _ = revision_entry(2, ONE, {}, Allowances())
+        journal.append(entry, blobs=blobs)
+    context.catalog = other_version()
+    assert resume(context, "r").stop == "denied"
+
+
+def test_a_plan_says_that_the_catalog_has_changed(context: Context) -> None:
+    """As the revision would meet it: stopped, with the fields and the way out; accepted, it is a plan again."""
+    go(context, LOOP)
+    context.catalog = other_version()
+    _, found = foresee(context, "r", LOOP)
+    met = revise(context, "r", LOOP)
+    assert (found.status, found.stop, found.message, found.hint) == ("stopped", "denied", met.message, met.hint)
+    assert found.exit_code == met.exit_code == 3
+    operate.accept_catalog(context, "r")
+    assert foresee(context, "r", LOOP)[1].status == "planned"
 
 
 def test_what_the_run_never_called_may_change(context: Context) -> None:

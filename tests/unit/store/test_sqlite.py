@@ -21,6 +21,7 @@ from addendum.canon import sha256
 from addendum.errors import StoreCorrupt, StoreError, StoreUnavailable
 from addendum.ports import RunHeader
 from addendum.records.stored import Entry
+from addendum.store import sqlite_reading
 from addendum.store.sqlite import SqliteDatabase, SqliteStore
 from addendum.store.statements import load
 
@@ -268,39 +269,114 @@ def _without_privileges() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
+READS = ("header", "runs", "entries", "head", "blob")
+WRITES = ("append", "acquire", "create")
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    """Return what is in a folder."""
+    return {each.name: each.read_bytes() for each in folder.iterdir()}
+
+
 @each_method
-@pytest.mark.parametrize(("file", "folder"), [(0o600, 0o500), (0o400, 0o500), (0o000, 0o700)])
-def test_missing_permissions(ask: Callable[[SqliteStore], object], file: int, folder: int) -> None:
-    """A file or folder that may not be written makes the store unavailable, for reads that need it too."""
+def test_a_file_that_may_not_be_read(ask: Callable[[SqliteStore], object]) -> None:
+    """Neither for reads nor for writes is there anything to be had, and that is said."""
+    with _without_privileges() as place:
+        path = place / "folder" / "store.db"
+        with _opened(path) as store:
+            store.create(RunHeader("r", "n", "t"))
+        path.chmod(0o000)
+        with _opened(path) as store, pytest.raises(StoreUnavailable, match=r"may read and write"):
+            ask(store)
+
+
+@pytest.mark.parametrize(("file", "folder"), [(0o600, 0o500), (0o400, 0o500), (0o400, 0o700)])
+def test_a_store_that_may_only_be_read(file: int, folder: int) -> None:
+    """It is read, with nothing made or changed beside it; writes say why they aren't done."""
     with _without_privileges() as place:
         path = place / "folder" / "store.db"
         with _opened(path) as store:
             store.create(RunHeader("r", "n", "t"))
             store.append("r", [NOTE], blobs={sha256(b"x"): b"x"})
-        before = path.read_bytes()
+        before = _files(path.parent)
         path.chmod(file)
         path.parent.chmod(folder)
-        with _opened(path) as store, pytest.raises(StoreUnavailable, match=r"permission|may read and write"):
-            ask(store)
-        path.parent.chmod(0o700)
-        path.chmod(0o600)
-        assert before == path.read_bytes()
-
-
-def test_a_file_that_may_only_be_read() -> None:
-    """A store that this user may not write to can be read, as long as its folder lets readers meet; writes say why."""
-    with _without_privileges() as place:
-        path = place / "store.db"
         with _opened(path) as store:
-            store.create(RunHeader("r", "n", "t"))
-            store.append("r", [NOTE], blobs={sha256(b"x"): b"x"})
-        path.chmod(0o400)
-        with _opened(path) as store:
-            for name in ("header", "runs", "entries", "head", "blob"):
+            for name in READS:
                 ASK[name](store)
-            for name in ("append", "acquire", "create"):
-                with pytest.raises(StoreUnavailable, match="write permission"):
+            assert [entry.body for entry in store.entries("r")] == [NOTE.body]
+            for name in WRITES:
+                with pytest.raises(StoreUnavailable, match=r"may only be read here.* write permission"):
                     ASK[name](store)
+        assert _files(path.parent) == before
+
+
+def test_a_store_that_may_only_be_read_while_it_is_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process has it open and has entries in its log: they are read too, as far as they are committed."""
+    with _opened(path) as writer:
+        writer.append("r", [NOTE])
+        before = _files(path.parent)
+        assert before["store.db-wal"]
+        monkeypatch.setattr(sqlite_reading, "only_read", lambda path: True)
+        with _opened(path) as reader:
+            assert reader.head("r")[0] == 201
+            writer.append("r", [NOTE])
+            assert reader.head("r")[0] == 202
+    assert set(before) == {"store.db", "store.db-wal", "store.db-shm"}
+
+
+def test_a_store_that_may_only_be_read_is_looked_at_again_once_it_was_written(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was opened as a file that doesn't change: when it does, between two reads, the second one sees it."""
+    real = sqlite_reading.only_read
+    monkeypatch.setattr(sqlite_reading, "only_read", lambda path: True)
+    with _opened(path) as reader:
+        assert reader.head("r")[0] == 200
+        monkeypatch.setattr(sqlite_reading, "only_read", real)
+        with _opened(path) as writer:
+            writer.append("r", [NOTE])
+            monkeypatch.setattr(sqlite_reading, "only_read", lambda path: True)
+            assert reader.head("r")[0] == 201
+        assert reader.head("r")[0] == 201
+
+
+def test_a_read_that_a_write_came_into_is_no_answer(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a file that was opened as one that doesn't change, nobody knows what a read mixed."""
+    monkeypatch.setattr(sqlite_reading, "only_read", lambda path: True)
+    looks = iter([(1, 1, 1, 0), (1, 1, 2, 0)])
+    monkeypatch.setattr(sqlite_reading, "look", lambda path: next(looks))
+    with _opened(path) as reader, pytest.raises(StoreUnavailable, match=r"written while it was read.*Try again"):
+        reader.head("r")
+
+
+def test_a_log_that_cant_be_read_without_writing_is_not_left_out(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy without its third file: the entries in its log would be missing, so it says what to do."""
+    with _opened(path) as store:
+        store.append("r", [NOTE])
+        copy = path.parent.parent / "copy"
+        copy.mkdir()
+        for name in ("store.db", "store.db-wal"):
+            shutil.copy(path.parent / name, copy)
+    before = _files(copy)
+    monkeypatch.setattr(sqlite_reading, "only_read", lambda path: True)
+    with (
+        _opened(copy / "store.db") as store,
+        pytest.raises(StoreUnavailable, match=r"store\.db-wal.*Copy store\.db and"),
+    ):
+        store.runs()
+    assert _files(copy) == before
+
+
+def test_tables_of_an_older_program_in_a_store_that_may_only_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They can't be brought up to date, so nothing is read from them."""
+    (tmp_path / "store.db").touch()
+    monkeypatch.setattr(sqlite_reading, "only_read", lambda path: True)
+    with _opened(tmp_path / "store.db") as store, pytest.raises(StoreUnavailable, match="brought up to date"):
+        store.runs()
+    assert _files(tmp_path) == {"store.db": b""}
 
 
 def test_a_folder_in_which_nothing_can_be_made() -> None:
@@ -450,6 +526,7 @@ def test_a_child_that_was_forked_has_a_connection_of_its_own(path: Path) -> None
 import os, sys
 from pathlib import Path
 from addendum.records.stored import Entry
+from addendum.store import sqlite_reading
 from addendum.store.sqlite import SqliteStore
 store = SqliteStore(Path(sys.argv[1]))
 store.append("r", [Entry("parent", {})])

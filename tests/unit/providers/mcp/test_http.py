@@ -282,10 +282,8 @@ def test_a_believed_hint_is_a_fact(tmp_path: Path) -> None:
         run(main)
 
 
-@pytest.mark.parametrize(
-    "url", ["ftp://127.0.0.1/", "http://user:password@127.0.0.1/", "not an address", "http://mcp.example/mcp"]
-)
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1/", "http://user:password@127.0.0.1/", "not an address"])
 def test_an_address_that_would_give_a_secret_away_is_refused(url: str) -> None:
-    """No secret in the address, and none in clear text to another machine."""
-    with pytest.raises(ValueError, match=r"url|unencrypted"):
+    """No secret in the address; none in clear text to another machine either, see the services file's own tests."""
+    with pytest.raises(ValueError, match="the url is no"):
         mcp.Spec(kind="mcp", url=url, secret="key")
