@@ -33,7 +33,6 @@ from addendum.ports import Provider, Reply, Request
 from addendum.providers.signature import Signature, declared, read
 from addendum.providers.threads import LoopThread, NoThread, Threads
 
-
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 
 
