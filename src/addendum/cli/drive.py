@@ -37,7 +37,11 @@ def run(
     log: options.Log = None,
     json: options.Json = False,
 ) -> int:
-    """Start a run of a script, and drive it to its end, a stop, or a wait."""
+    """Start a run of a script, and drive it to its end, a stop, or a wait.
+
+    Ctrl-C asks for a clean end: nothing new is sent, calls in flight are finished and kept, and `addendum resume` goes
+    on. A second one says for how many calls it waits, a third one kills.
+    """
     from addendum.cli.progress import Progress
     from addendum.runs.start import start
 

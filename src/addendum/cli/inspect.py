@@ -24,7 +24,10 @@ def runs(
     store: options.Store = None,
     json: options.Json = False,
 ) -> int:
-    """List the runs of a store, newest first."""
+    """List the runs of a store, newest first.
+
+    A store that may only be read is read as it is; nothing is made beside it.
+    """
     from addendum.cli.views import runs as view
     from addendum.runs import query
 
