@@ -125,6 +125,22 @@ def parse(text: str) -> Identity:
     return Identity(tuple(_frame(part) for part in path), _frame(site))
 
 
+_BRANCH = re.compile(r"#\d+(?::\d+)?\[")
+_LIST = re.compile(r"(.*/(?:parallel|pipeline)#\d+(?::\d+)?)\[\d+\] > (?!.*#\d+(?::\d+)?\[)")
+
+
+def on_main_strand(text: str) -> bool:
+    """Whether an identity's text has no branch in its path."""
+    return _BRANCH.search(text) is None
+
+
+def fan_out(text: str) -> str | None:
+    """Return the text of the `parallel` or `pipeline` that an identity's innermost branch is one of. None if that is a
+    dag's or a race's, or if a dag's name, which may look like anything, is in the path."""
+    found = None if '"' in text else _LIST.match(text)
+    return found[1] if found else None
+
+
 def place(text: str) -> str:
     """Return site and static path of an identity's text."""
     return parse(text).place

@@ -45,6 +45,8 @@ POLL = 0.25
 """Seconds between two looks for what an operator wrote while nothing else happens."""
 MOST_TEXT = 16 * 1024
 """Characters that are kept of the error that a script ended with."""
+OF_A_TURN = frozenset({"turn_seconds", "memory"})
+"""Limits of the sandbox that a batch may run into where its results, one at a time, don't."""
 RENEW = 10.0
 """Seconds between two signs of life of the lease."""
 
@@ -64,10 +66,11 @@ class Ending:
 
 @dataclass(slots=True)
 class Drive:
-    """One attempt at a run. `open_session` starts a fresh execution of the script; `new_loop` a fresh matching."""
+    """One attempt at a run. `open_session` starts a fresh execution of the script, which computed for so many seconds
+    before; `new_loop` a fresh matching."""
 
     settler: Settler
-    open_session: Callable[[], Session]
+    open_session: Callable[[float], Session]
     new_loop: Callable[[], Loop]
     new_feed: Callable[[Loop], Feed | None]
     max_result: int
@@ -78,8 +81,10 @@ class Drive:
     """The sandbox isn't here: whoever asked for the run is told so, and nothing of it was done."""
     _session: Session | None = None
     _feed: Feed | None = None
-    _one_by_one: bool = False
-    """Whether nothing travels ahead any more, nor in batches: the script did something else than that rests on."""
+    _ahead: bool = True
+    """Whether settled calls travel ahead of the script: until it asks for something else."""
+    _batched: bool = True
+    """Whether results are handed over in batches: until the script does something else than they rest on."""
     _started: float = 0.0
     _renewed: float = 0.0
     _looked: float = 0.0
@@ -108,21 +113,29 @@ class Drive:
             result = self._steps()
             self._close()
             if isinstance(result, Astray):
-                if self._one_by_one:
-                    binding.refuse(f"it was answered what nobody settled: {result.identity!r}")
+                self._without(result)
                 # Nothing was sent on the strength of what travelled ahead or in a batch: what is in flight, or waits
-                # for room, for time or for a person, was asked for. Once more, a call at a time.
+                # for room, for time or for a person, was asked for.
                 self.loop = self.loop.again(self.new_loop())
                 self.settler.rule.claims = self.loop.claims
-                self._feed, self._one_by_one = None, True
+                self._feed = self.new_feed(self.loop) if self._ahead else None
                 continue
             return self._ended(result)
 
+    def _without(self, astray: Astray) -> None:
+        """Do without what led an execution astray. Raises `ProtocolViolation` where nothing could."""
+        if astray.batch and self._batched:
+            self._batched = False
+        elif not astray.batch and self._ahead:
+            self._ahead = False
+        else:
+            what = "says that an answer arrived which was in no batch" if astray.batch else "was answered by nobody"
+            binding.refuse(f"it {what}: {astray.identity!r}")
+
     def _steps(self) -> Result:
         self.settler.accounts.logged = 0
-        self.settler.accounts.computed = 0.0  # an execution that went astray is no use of the grant
-        self._session = session = self.open_session()
-        if isinstance(session, BatchSession) and not self._one_by_one:
+        self._session = session = self.open_session(self.settler.accounts.computed)
+        if isinstance(session, BatchSession) and self._batched:
             claims = self.loop.claims
             self.loop.batches = batches(claims.sources.candidate, claims.prefix.values(), self.settler.journal.size)
         steps = self.loop.run()
@@ -167,19 +180,23 @@ class Drive:
             return self._turn(session, answers[0], ahead)
         try:
             return self._turn(session, answers, ahead)
-        except LimitExceeded:
-            return Astray(batch[0][0].identity)  # one at a time, each has a turn's limits for itself
+        except LimitExceeded as error:
+            if error.facts.get("limit") not in OF_A_TURN:
+                raise
+            return Astray(batch[0][0].identity, batch=True)
 
     def _turn(self, session: Session, answer: Answer | list[Answer] | None, ahead: Sequence[Known]) -> Turn:
         """Let the script go on, and count what it takes itself."""
         clock, accounts = self.settler.clock, self.settler.accounts
         started = clock.monotonic()
-        if isinstance(answer, list):
-            assert isinstance(session, BatchSession)
-            turn = session.advance_all(answer, ahead)
-        else:
-            turn = session.advance(answer, ahead)
-        accounts.computed += clock.monotonic() - started
+        try:
+            if isinstance(answer, list):
+                assert isinstance(session, BatchSession)
+                turn = session.advance_all(answer, ahead)
+            else:
+                turn = session.advance(answer, ahead)
+        finally:
+            accounts.computed += clock.monotonic() - started
         for event in turn.events:
             if isinstance(event, Said):
                 accounts.logged += len(event.text.encode("utf-8", "replace"))

@@ -3,15 +3,14 @@ sandbox's boundary once a call. Every one that the script uses is verified befor
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from addendum.broker.journal import Journal
+from addendum.identity import on_main_strand
 from addendum.ports import Known
 from addendum.records.history import Record
 
-_BRANCH = re.compile(r"#\d+(?::\d+)?\[")
 CHUNK = 512
 CHUNK_BYTES = 1024 * 1024
 
@@ -51,6 +50,6 @@ class Feed:
 
 def main_strand(records: Iterable[Record]) -> list[Record]:
     """Return the records of the main strand, in order: on it nothing else can run, so an answer may come at once."""
-    found = [record for record in records if record.identity is not None and not _BRANCH.search(record.identity)]
+    found = [record for record in records if record.identity is not None and on_main_strand(record.identity)]
     found.sort(key=lambda record: record.seq)
     return found

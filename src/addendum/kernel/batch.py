@@ -10,12 +10,12 @@ with the order: a strand may go on to a call whose record comes before the next 
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from addendum import identity as ids
 from addendum.kernel.calls import Call
 from addendum.records.history import Record
 from addendum.script.program import Program
@@ -24,8 +24,6 @@ MOST: Final = 128
 """Results in a batch, at most."""
 MOST_BYTES: Final = 1024 * 1024
 """Bytes of JSON in a batch, about: nothing is added to one that has more."""
-_FAN: Final = re.compile(r"(.*/(?:parallel|pipeline)#\d+(?::\d+)?)\[\d+\] > (?!.*#\d+(?::\d+)?\[)")
-"""An identity up to its innermost branch, if that is one of such a fan-out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +58,8 @@ class Batches:
 
 
 def batches(program: Program, records: Iterable[Record], size: Callable[[Record], int]) -> Batches | None:
-    """Return the batches of a source, None if there are none: a branch of a fan-out may start another one."""
+    """Return the batches of a source. None if it has fan-outs in more than one function: a branch of one may start
+    another, as far as anybody can see without more."""
     functions = {position.function for position in program.positions.values() if position.kind == "fanout"}
     if len(functions) != 1:
         return None
@@ -68,9 +67,6 @@ def batches(program: Program, records: Iterable[Record], size: Callable[[Record]
 
 
 def _fan(call: Call) -> str | None:
-    """Return the fan-out that a call's strand is a direct branch of, None if it is of no such one. A dag's names may
-    look like anything. A race's decision ends strands of its own before it leads its branch on."""
-    if '"' in call.identity or call.capability == "ctx.race":
-        return None
-    found = _FAN.match(call.identity)
-    return found[1] if found else None
+    """Return the fan-out that a call's strand is a direct branch of, None if it goes in no batch. A race's decision
+    ends strands of its own before it leads its branch on."""
+    return None if call.capability == "ctx.race" else ids.fan_out(call.identity)

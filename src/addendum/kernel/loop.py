@@ -116,10 +116,11 @@ class Suspended:
 
 @dataclass(frozen=True, slots=True)
 class Astray:
-    """The script asked for something else than what travelled ahead of it, or did something else than what a batch
-    rests on: start again without either. `identity` is that of the call or fan-out where it was seen."""
+    """The script asked for something else than what travelled ahead of it, or did something else than what a `batch`
+    rests on: start again without that. `identity` is that of the call or fan-out where it was seen."""
 
     identity: str
+    batch: bool = False
 
 
 Result: TypeAlias = Finished | Halted | Suspended | Astray
@@ -149,7 +150,7 @@ class Loop:
     """Records of earlier executions that were handed over, without recorded reads."""
     calls: int = 0
     told: int = 0
-    """How many events `notice` had, or would have had."""
+    """How many events `notice` had."""
     silent: int = 0
     """So many events were told by an execution that went astray, and aren't told again."""
     batches: Batches | None = None
@@ -250,7 +251,7 @@ class Loop:
                     if not self._served(event):
                         return Astray(event.identity)
                 case FanOut() | RaceEnded() if left:
-                    return Astray(event.frame)  # another strand may go on before the next answer arrives
+                    return Astray(event.frame, batch=True)  # another strand may go on before the next answer arrives
                 case FanOut():
                     self.claims.see_width(event.frame, event.branches)
                 case RaceEnded():
@@ -260,7 +261,7 @@ class Loop:
                     first = None
                 case Handed(number):
                     if not self._arrived(number, left):
-                        return Astray(self.pending[number].identity if number in self.pending else "")
+                        return Astray(self.pending[number].identity if number in self.pending else "", batch=True)
                 case Said():
                     self._tell({"event": event.kind, "text": event.text})
         return None
@@ -436,8 +437,10 @@ class Loop:
         )
 
     def _tell(self, event: dict[str, Any]) -> None:
+        if self.notice is None:
+            return
         self.told += 1
-        if self.notice is not None and self.told > self.silent:
+        if self.told > self.silent:
             self.notice(event)
 
     def _race_ended(self, event: RaceEnded) -> None:

@@ -92,12 +92,11 @@ class Attempt:
             notice = self.notice if context.watched else None
             return Loop(scene.claims(revision, again), notice, context.max_payload)
 
-        def session() -> Session:
+        def session(computed: float) -> Session:
+            limits = confined(context.limits, grant, journal.history)
+            left = replace(limits, total_seconds=max(0.001, limits.total_seconds - computed)) if computed else limits
             return context.sandbox.open(
-                script(scene.program),
-                canon.plain(self.args),
-                limits=confined(context.limits, grant, journal.history),
-                nonce=context.clock.token(),
+                script(scene.program), canon.plain(self.args), limits=left, nonce=context.clock.token()
             )
 
         def fingerprint(call: Call) -> str:

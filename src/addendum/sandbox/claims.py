@@ -8,7 +8,6 @@ capability and payload, for each call that an answer of a batch reached.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, Never
 
@@ -97,27 +96,26 @@ class Claims:
         self._events.clear()
         return events
 
-    def answer(self, answer: Answer, ahead: Sequence[Known]) -> str:
-        """Settle a call and return the text that the guest gets. Raises `UsageError` for a call that doesn't wait."""
-        identity = self.waiting.pop(answer.call, None)
-        if identity is None:
-            raise UsageError(f"Call {answer.call} does not wait for an answer.", hint="Answer a pending call, once.")
-        told = self._outcome(answer.outcome, identity)
+    def answers(self, answers: Sequence[Answer], ahead: Sequence[Known]) -> list[str]:
+        """Settle a call, or those of a batch; return the texts that the guest gets, in order. Raises `UsageError`, with
+        nothing settled, if one of them doesn't wait or is there twice."""
+        numbers = {answer.call for answer in answers if answer.call in self.waiting}
+        if len(numbers) < len(answers):
+            asked = ", ".join(str(answer.call) for answer in answers if answer.call not in numbers) or "one of them"
+            raise UsageError(
+                f"Call {asked} does not wait for an answer, or for one only.", hint="Answer a pending call, once."
+            )
+        if len(answers) == 1:
+            return [self._answer(answers[0], ahead)]
+        self._travelling = {self.waiting[answer.call]: answer.call for answer in answers}
+        *most, last = answers
+        return ["+" + self._answer(answer, ()) for answer in most] + ["!" + self._answer(last, ahead)]
+
+    def _answer(self, answer: Answer, ahead: Sequence[Known]) -> str:
+        told = self._outcome(answer.outcome, self.waiting.pop(answer.call))
         if ahead:
             told.append(self._table(ahead))
         return json.dumps(told)
-
-    def answers(self, answers: Sequence[Answer], ahead: Sequence[Known]) -> list[str]:
-        """Settle the calls of a batch; return the texts that the guest gets, in order. Raises `UsageError`, with
-        nothing settled, if one of them doesn't wait or is there twice."""
-        for number, times in Counter(answer.call for answer in answers).items():
-            if times > 1 or number not in self.waiting:
-                raise UsageError(
-                    f"Call {number} does not wait for an answer, or for one only.", hint="Answer a pending call, once."
-                )
-        self._travelling = {self.waiting[answer.call]: answer.call for answer in answers}
-        *most, last = answers
-        return ["+" + self.answer(answer, ()) for answer in most] + ["!" + self.answer(last, ahead)]
 
     def table(self, ahead: Sequence[Known]) -> str:
         """Return the text of a table of known answers, for the start."""

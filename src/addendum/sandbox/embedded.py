@@ -240,11 +240,10 @@ class EmbeddedSession:
         )
 
     def _hand(self, snapshot: _Snapshot, answers: Sequence[Answer], ahead: Sequence[Known]) -> _Snapshot:
-        many = len(answers) > 1
-        texts = self._claims.answers(answers, ahead) if many else [self._claims.answer(answers[0], ahead)]
+        texts = self._claims.answers(answers, ahead)
         if self._held is not None and isinstance(snapshot, FunctionSnapshot):
             held, self._held = self._held, None
-            if many or held != answers[0].call:
+            if held != answers[0].call or len(answers) > 1:
                 refuse("two strands wait where one can")
             return snapshot.resume({"return_value": texts[0]})
         if not isinstance(snapshot, FutureSnapshot):

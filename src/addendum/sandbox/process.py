@@ -251,8 +251,7 @@ class ProcessSession:
         }
 
     def _hand(self, answers: Sequence[Answer], ahead: Sequence[Known]) -> dict[str, Json]:
-        many = len(answers) > 1
-        texts = self._claims.answers(answers, ahead) if many else [self._claims.answer(answers[0], ahead)]
+        texts = self._claims.answers(answers, ahead)
         return {"answers": [[answer.call, text] for answer, text in zip(answers, texts, strict=True)]}
 
     def _turn(self, message: dict[str, Json]) -> End | None:

@@ -74,7 +74,7 @@ class InProcessSession:
         if answer is None:
             self._begin(ahead)
         else:
-            self.waiting.pop(answer.call).settle(self.claims.answer(answer, ahead))
+            return self.advance_all((answer,), ahead)
         return self._turn()
 
     def advance_all(self, answers: Sequence[Answer], ahead: Sequence[Known] = ()) -> Turn:
