@@ -2,7 +2,7 @@
 
 A reservation is made at what the call may take at most and is settled to what it did take; an unresolved attempt
 keeps its hold. What was used up before comes from the journal's totals, so a replay costs nothing. Limits of a
-principal are kept in a book of all its runs (`addendum.authority.principal`).
+principal are kept in a book of all its runs (`addendum.broker.principal`).
 """
 
 from __future__ import annotations
