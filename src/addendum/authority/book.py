@@ -400,6 +400,11 @@ class Book:
             for index, amount in enumerate((1, taken.bytes_out, taken.cost)):
                 sums[index] += amount
 
+    @property
+    def values(self) -> int:
+        """How many different values at pointers are known, over all capabilities and meters."""
+        return sum(map(len, self.seen.values()))
+
     def _each(self, limit: Limit, value: Digest | None = None) -> int:
         """Return what was taken for one value at a limit's pointer; without one, for the value that took the most."""
         index, name, key = _SUMS.index(limit.meter), limit.capability or "", counts(limit)
