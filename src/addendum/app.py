@@ -122,8 +122,9 @@ def _watchers(settings: Settings, app: weakref.ref[App], provider: Provider | No
     return wiring.open_watchers(settings, catalog, provider, own_store=own_store)
 
 
-def _close(local: Callable[[], None], opened: Provider | None) -> None:
-    """Close the loop of registered handlers, and a provider that was opened by name."""
+def _close(local: Callable[[], None], opened: Provider | None, ledgers: Ledgers) -> None:
+    """Close the loop of registered handlers, and a provider that was opened by name; let go of kept accounts."""
+    ledgers.close()
     local()
     if opened is not None:
         wiring.shut(opened)
@@ -187,7 +188,7 @@ class App(Writing):
             self._settings.store if where is not None or store is None else cast("Store", store),
             self._settings.sandbox if sandbox is None or isinstance(sandbox, str) else sandbox,
             functools.partial(_watchers, self._settings, weakref.ref(self), opened),
-            functools.partial(_close, self._local.close, opened),
+            functools.partial(_close, self._local.close, opened, self._ledgers),
         )
         self._keeps: App | None = None
         """Of a view: the App whose parts it uses. They are closed when that one is collected."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -695,6 +697,22 @@ def test_closed(sandbox: Sandbox) -> None:
     with pytest.raises(UsageError, match="closed"):
         app.runs()
     assert store.runs() == []
+
+
+def test_a_closed_app_lets_go_of_its_store(sandbox: Sandbox, tmp_path: Path) -> None:
+    """The accounts of a principal, which were kept for its next run, are no reason to hold it."""
+    app = App(store=str(tmp_path / "store.db"), sandbox=sandbox)
+
+    @app.capability("a.f", effect="read")
+    def double(n: int) -> int:
+        return 2 * n
+
+    script = 'async def orchestrate(ctx, args):\n    return await ctx.run("a.f", {"n": 1})\n'
+    assert app.run(script, grant={"principal": "team", "capabilities": {"a.f": {}}}).status == "completed"
+    store = weakref.ref(app._context().store)
+    app.close()
+    gc.collect()
+    assert store() is None
 
 
 def test_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

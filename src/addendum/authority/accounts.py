@@ -2,7 +2,7 @@
 
 A reservation is made at what the call may take at most and is settled to what it did take; an unresolved attempt
 keeps its hold. What was used up before comes from the journal's totals, so a replay costs nothing. Limits of a
-principal are kept in a book of all its runs (`addendum.authority.principal`).
+principal are kept in a book of all its runs (`addendum.broker.principal`).
 """
 
 from __future__ import annotations
@@ -88,11 +88,11 @@ class Accounts:
         if barred is not None:
             return barred
         mine = self.terms(capability)
-        own, asked = mine.capability, mine.hold(size, payload)
-        if own.most_tokens_in is not None and asked.tokens_in > own.most_tokens_in:
-            return Over(Limit("tokens_in", own.most_tokens_in, "call", own.name), 0, 0, asked.tokens_in)
+        within, asked = mine.capability, mine.hold(size, payload)
+        if within.most_tokens_in is not None and asked.tokens_in > within.most_tokens_in:
+            return Over(Limit("tokens_in", within.most_tokens_in, "call", within.name), 0, 0, asked.tokens_in)
         later: Later | None = None
-        for place in self._close(mine, asked):
+        for place in self._near(mine, asked):
             found = self._check(mine.limits[place], asked, now)
             if isinstance(found, Over):
                 return found
@@ -134,14 +134,14 @@ class Accounts:
             return Over(Limit("frozen", 0, "run", capability), 0, 0, 0)
         return None
 
-    def _close(self, mine: Terms, asked: Hold) -> Iterable[int]:
+    def _near(self, mine: Terms, asked: Hold) -> Iterable[int]:
         """Return the places of the limits that have to be looked at closely, in their order."""
         if self.history.children or (mine.common and self.principal is None):
             return range(len(mine.limits))
         name, asks = asked.capability, asked.amounts
-        found = self.book.close(mine.own, name, asks) if mine.own else []
+        found = self.book.near(mine.own, name, asks) if mine.own else []
         if mine.common and self.principal is not None:
-            found += self.principal.close(mine.common, name, asks)
+            found += self.principal.near(mine.common, name, asks)
             found.sort()
         return found
 

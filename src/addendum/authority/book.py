@@ -113,12 +113,12 @@ def bounded(capability: Capability, grant: Grant) -> Capability:
     )
 
 
-_CLOSELY, _CALL, _WINDOW, _OWN, _EVERY, _DISTINCT = range(6)
+_CLOSELY, _CALL, _WINDOW, _ONE, _EVERY, _DISTINCT = range(6)
 
 
 class Gauge(NamedTuple):
     """A limit as it is looked at first: its `place` among the limits of a capability's terms, what its level is counted
-    over (nothing but the call, a window, the capability, every one of them, different values of the capability; or
+    over (nothing but the call, a window, one capability, every one of them, different values of the capability; or
     that it is always looked at closely), the meter's place in `METERED`, the most, and what the level is found by: the
     limit's key, or the capability and the meter."""
 
@@ -165,15 +165,15 @@ class Terms:
 
 def terms(capability: Capability, grant: Grant) -> Terms:
     """Return what a grant means for a capability."""
-    own, limits = bounded(capability, grant), grant.over(capability.name)
+    within, limits = bounded(capability, grant), grant.over(capability.name)
     names = sorted({counts(limit) for limit in limits} - {""})
     gauges = [_gauge(place, limit) for place, limit in enumerate(limits)]
     return Terms(
-        own,
+        within,
         limits,
-        own.reserve,
-        _result(own),
-        0.0 if grant.per_call("seconds", capability.name) is None else own.timeout,
+        within.reserve,
+        _result(within),
+        0.0 if grant.per_call("seconds", capability.name) is None else within.timeout,
         tuple((name, tuple(tokens(name[name.index(":") + 1 :]))) for name in names),
         tuple(gauge for gauge in gauges if not _in_common(limits[gauge.place])),
         tuple(gauge for gauge in gauges if _in_common(limits[gauge.place])),
@@ -195,7 +195,7 @@ def _gauge(place: int, limit: Limit) -> Gauge:
     elif limit.per == "call":
         by = _CALL
     else:
-        by = _EVERY if limit.capability is None else _OWN
+        by = _EVERY if limit.capability is None else _ONE
     return Gauge(place, by, METERED.index(limit.meter), limit.most, limit.key)
 
 
@@ -265,11 +265,11 @@ class Book:
     _watching: list[tuple[str | None, int, Window]] = field(default_factory=list)
     """The windows with the capability that each counts, and its meter's place in `METERED`."""
 
-    def close(self, gauges: Iterable[Gauge], name: str, asks: Amounts) -> list[int]:
+    def near(self, gauges: Iterable[Gauge], name: str, asks: Amounts) -> list[int]:
         """Return the places of the limits that a call of a capability comes close to, or that have to be looked at
         closely anyway. The others have room for it, whatever `check` finds in detail: what has left a window, say."""
-        own = self._amounts(name)
-        levels = (own, _NOTHING, own, own, self._every(name, own), own)
+        one = self._amounts(name)
+        levels = (one, _NOTHING, one, one, self._every(name, one), one)
         windows, found = self.windows, []
         for place, over, meter, most, key in gauges:
             level = levels[over][meter]
@@ -306,15 +306,15 @@ class Book:
             ENTRIES * calls,
         )
 
-    def _every(self, name: str, own: Amounts) -> Amounts:
+    def _every(self, name: str, one: Amounts) -> Amounts:
         """Return the amounts of all capabilities, with those of one of them at hand."""
         if len(self.totals) == 1 and name in self.totals and self.held["cost_usd"].keys() == self.totals.keys():
-            return own
+            return one
         others = {*self.totals, *self.held["cost_usd"]}
         others.discard(name)
         if not others:
-            return own
-        return tuple(map(sum, zip(own, *map(self._amounts, others), strict=True)))
+            return one
+        return tuple(map(sum, zip(one, *map(self._amounts, others), strict=True)))
 
     def check(
         self, limit: Limit, asked: Hold, now: float, away: tuple[int | float, int | float] = (0, 0)
@@ -399,6 +399,11 @@ class Book:
             sums = self.seen.setdefault((taken.capability, meter), {}).setdefault(value, [0, 0, 0])
             for index, amount in enumerate((1, taken.bytes_out, taken.cost)):
                 sums[index] += amount
+
+    @property
+    def values(self) -> int:
+        """How many different values at pointers are known, over all capabilities and meters."""
+        return sum(map(len, self.seen.values()))
 
     def _each(self, limit: Limit, value: Digest | None = None) -> int:
         """Return what was taken for one value at a limit's pointer; without one, for the value that took the most."""

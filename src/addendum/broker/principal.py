@@ -34,6 +34,8 @@ REMEMBERED: Final = 200_000
 """How many dispatches of a principal are remembered for limits in a time window."""
 KEPT: Final = 8
 """Of how many principals the accounts are kept for the next run."""
+VALUES: Final = 10_000
+"""How many different values at pointers, over all capabilities and meters, accounts may know that are kept."""
 ENDS: Final = ("record", "retry", "abandon", "drafted")
 
 
@@ -229,6 +231,7 @@ class Ledgers:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, tuple[Ledger, Digest]] = OrderedDict()
+        self._closed = False
 
     def take(self, store: Store, principal: str, agents: frozenset[str], since: float | None, values: bool) -> Ledger:
         """Return accounts that know what these need: those that were kept, if their journal is the same and not much
@@ -246,8 +249,9 @@ class Ledgers:
         return Ledger(store, principal, agents, since=since, values=values)
 
     def keep(self, ledger: Ledger, since: float) -> None:
-        """Give accounts back, with the dispatches since a time. Those that hold what isn't written are dropped."""
-        if not ledger.seq or not ledger.settled:
+        """Give accounts back, with the dispatches since a time. Those that hold what isn't written are dropped, and
+        those that know more than `VALUES` values, which the next run reads anew."""
+        if not ledger.seq or not ledger.settled or ledger.book.values > VALUES:
             return
         ledger.forget(since)
         try:
@@ -255,10 +259,18 @@ class Ledgers:
         except StoreError:
             return
         with self._lock:
+            if self._closed:
+                return
             self._kept[ledger.principal] = (ledger, chain)
             self._kept.move_to_end(ledger.principal)
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
+
+    def close(self) -> None:
+        """Let go of all accounts, and of their store; none are kept any more. `take` goes on with new ones."""
+        with self._lock:
+            self._closed = True
+            self._kept.clear()
 
 
 def settling(run: str, history: History, new: Sequence[Entry], ledger: Ledger | None = None) -> Beside | None:

@@ -33,9 +33,6 @@ class Database(Protocol):
     def write(self, statement: str, values: Values) -> int:
         """Change rows, inside a transaction; return how many were changed."""
 
-    def add(self, statement: str, values: Values) -> bool:
-        """Add a row, inside a transaction. False if a trigger of the tables refuses it; the transaction goes on."""
-
     def write_all(self, statement: str, rows: Iterable[Values]) -> None:
         """Do it once for each of `rows`."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -34,6 +35,8 @@ Head: TypeAlias = "tuple[int, Digest]"
 """Where a journal ends: the last entry's seq and chain."""
 PAGE: Final = 1_000_000
 """About how many characters of entries are read at a time."""
+HEADS: Final = 8
+"""Of how many journals it is remembered where they ended."""
 
 
 class SqlStore:
@@ -43,9 +46,10 @@ class SqlStore:
         self._database = database
         self._clock = clock
         self._leases: set[Lease] = set()
-        self._heads: dict[str, Head] = {}
-        """Where the journals ended that something was written to beside others, as far as this object knows. Nothing
-        rests on it: an entry that isn't the next one isn't taken, and then it is asked where the journal ends."""
+        self._heads: OrderedDict[str, Head] = OrderedDict()
+        """Where the journals ended that something was last written to beside others, `HEADS` of them. It may be wrong
+        by now, or was never committed: an entry that is sealed after such a head is inserted only if the journal ends
+        with its chain."""
         self._returned: set[str] = set()
         """Tokens that were given back while the database didn't answer: whoever asks here may have the run."""
 
@@ -124,7 +128,6 @@ class SqlStore:
     ) -> list[Stored]:
         prepared, where = prepare(entries), self._database.where
         other = prepare(beside.entries, back=False) if beside is not None else []
-        there: Head | None = None
         check_blobs(blobs or {})
         with self._database.transaction():
             rows = self._database.read("position", {"run": run})
@@ -140,19 +143,20 @@ class SqlStore:
                 self._database.write_all("add_blob", ({"digest": name, "data": data} for name, data in blobs.items()))
             self._add(run, sealed)
             if beside is not None and (other or beside.at is not None):
-                there = self._beside(beside, other)
-        if beside is not None and there is not None:
-            self._heads[beside.run] = there
+                self._beside(beside, other)
         return stored(prepared, sealed)
 
-    def _beside(self, beside: Beside, prepared: list[Prepared]) -> Head | None:
-        """Write to another journal; return where it ends then."""
+    def _beside(self, beside: Beside, prepared: list[Prepared]) -> None:
+        """Write to another journal. Raises `JournalMoved` if it doesn't end at `beside.at`, `NotFound` if it isn't
+        there."""
         known = self._heads.get(beside.run)
         if known is not None and len(prepared) == 1 and beside.at in (None, known[0]):
             kind, text, data, _ = prepared[0]
             there = (known[0] + 1, chain(known[1], kind, data))
-            if self._database.add("add_entry", _entry_row(beside.run, Sealed(there[0], kind, there[1], text))):
-                return there
+            row = _entry_row(beside.run, Sealed(there[0], kind, there[1], text))
+            if self._database.write("follow", {**row, "before": known[1]}):
+                self._remember(beside.run, there)
+                return
         rows = self._database.read("position", {"run": beside.run})
         if not rows:
             raise unknown(beside.run, self._database.where)
@@ -161,7 +165,15 @@ class SqlStore:
             raise moved(beside.run, self._database.where)
         sealed = seal(prepared, seq or 0, head or START)
         self._add(beside.run, sealed)
-        return (sealed[-1].seq, sealed[-1].chain) if sealed else None
+        if sealed:
+            self._remember(beside.run, (sealed[-1].seq, sealed[-1].chain))
+
+    def _remember(self, run: str, head: Head) -> None:
+        """Note where a journal ends, inside the transaction, which other threads wait for."""
+        self._heads.pop(run, None)
+        self._heads[run] = head
+        if len(self._heads) > HEADS:
+            self._heads.popitem(last=False)
 
     def _add(self, run: str, sealed: Sequence[Sealed]) -> None:
         if len(sealed) == 1:

@@ -81,15 +81,6 @@ class SqliteDatabase:
     def write(self, statement: str, values: Values) -> int:
         return self._writer().execute(self._sql[statement], values).rowcount
 
-    def add(self, statement: str, values: Values) -> bool:
-        try:
-            self._writer().execute(self._sql[statement], values)
-        except sqlite3.IntegrityError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_CONSTRAINT_TRIGGER:
-                raise
-            return False
-        return True
-
     def write_all(self, statement: str, rows: Iterable[Values]) -> None:
         self._writer().executemany(self._sql[statement], rows)
 

@@ -297,7 +297,7 @@ OWN: list[tuple[str, int | str, str | int]] = [*NARROW, ("distinct:/to", 2, "run
 class Closely(Accounts):
     """Accounts that look closely at every limit."""
 
-    def _close(self, mine: Any, asked: Hold) -> range:
+    def _near(self, mine: Any, asked: Hold) -> range:
         return range(len(mine.limits))
 
 

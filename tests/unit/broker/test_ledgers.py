@@ -10,8 +10,9 @@ import pytest
 from addendum.authority.book import Hold
 from addendum.authority.grant import Limit
 from addendum.broker.held import hold_entry, settle_entry
-from addendum.broker.principal import KEPT, Ledger, Ledgers
+from addendum.broker.principal import KEPT, VALUES, Ledger, Ledgers
 from addendum.broker.sums import EVERY
+from addendum.canon import digest
 from addendum.errors import StoreUnavailable
 from addendum.records.stored import Entry
 from addendum.testing.memory_store import MemoryStore
@@ -186,6 +187,30 @@ def test_the_accounts_of_a_few_principals_are_kept() -> None:
         opened.append(ledger)
     found = [ledgers.take(store, f"p{number}", AGENTS, 0.0, True) is opened[number] for number in range(KEPT + 1)]
     assert found == [False] + [True] * KEPT
+
+
+def test_accounts_with_many_values_are_not_kept() -> None:
+    """Values at pointers are never forgotten: there is a most of them that stays in memory between runs."""
+    for count, same in ((VALUES, True), (VALUES + 1, False)):
+        store = MemoryStore()
+        ledgers, _ = kept(store)
+        ledger = take(ledgers, store)
+        for number in range(count):
+            name = "a.b" if number % 2 else "c.d"
+            ledger.book.target(Hold(name, 1, 1, targets={"distinct:/to": digest(number)}))
+        ledgers.keep(ledger, 0.0)
+        assert (take(ledgers, store) is ledger) is same
+
+
+def test_closed_ledgers_keep_nothing() -> None:
+    """Nor what a run gives back that ends later; it can still open accounts."""
+    store = MemoryStore()
+    ledgers, before = kept(store)
+    ledgers.close()
+    after = take(ledgers, store)
+    assert after is not before
+    ledgers.keep(after, 0.0)
+    assert take(ledgers, store) is not after
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -17,11 +17,13 @@ from pathlib import Path
 
 import pytest
 
-from addendum.canon import sha256
+from addendum.canon import canonical, sha256
 from addendum.errors import StoreCorrupt, StoreError, StoreUnavailable
-from addendum.ports import RunHeader
+from addendum.ports import Beside, RunHeader
+from addendum.records.chain import START, chain
 from addendum.records.stored import Entry
 from addendum.store import sqlite_reading
+from addendum.store.sql_store import HEADS
 from addendum.store.sqlite import SqliteDatabase, SqliteStore
 from addendum.store.statements import load
 
@@ -113,10 +115,10 @@ def test_every_commit_waits_for_the_disk(path: Path) -> None:
     assert found == {"journal_mode": "wal", "synchronous": 2, "fullfsync": 1, "foreign_keys": 1, "trusted_schema": 0}
 
 
-@pytest.mark.parametrize("statement", ["entries", "head", "position", "add_entry", "lease", "blob", "run"])
+@pytest.mark.parametrize("statement", ["entries", "head", "position", "add_entry", "follow", "lease", "blob", "run"])
 def test_no_statement_reads_a_whole_table(path: Path, statement: str) -> None:
     """What is asked all the time is looked up by an index: a long journal makes nothing slow."""
-    values = dict.fromkeys(("run", "after", "upto", "digest", "seq", "kind", "chain", "body"), 1)
+    values = dict.fromkeys(("run", "after", "upto", "digest", "seq", "kind", "chain", "body", "before"), 1)
     with _raw(path) as connection:
         plan = connection.execute("EXPLAIN QUERY PLAN " + load("sqlite")[statement], values).fetchall()
 
@@ -559,3 +561,58 @@ def test_reading_takes_memory_for_a_page_only(path: Path) -> None:
             tracemalloc.stop()
 
     assert peak < 3_000_000 < 20 * 50 * 10_000
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a database into another file as SQLite's own backup does, while stores have both open."""
+    with closing(sqlite3.connect(source)) as before, closing(sqlite3.connect(target)) as after:
+        before.backup(after)
+
+
+@pytest.mark.parametrize("others", [0, 1, 2])
+def test_an_entry_beside_follows_a_journal_that_was_restored_while_open(path: Path, others: int) -> None:
+    """After so many entries of another process, the journal ends before, at or after the number that is remembered, and
+    with another entry in any case."""
+    with _opened(path) as store, _opened(path) as other:
+        store.create(RunHeader("@books", "", "t"))
+        store.append("r", [NOTE], beside=Beside("@books", [Entry("hold", {"n": 1})]))
+        _copy(path, path.with_name("backup.db"))
+        store.append("r", [NOTE], beside=Beside("@books", [Entry("hold", {"n": 2})]))
+        _copy(path.with_name("backup.db"), path)
+        for number in range(others):
+            other.append("r", [NOTE], beside=Beside("@books", [Entry("hold", {"other": number})]))
+        store.append("r", [NOTE], beside=Beside("@books", [Entry("hold", {"n": 3})]))
+        store.append("r", [NOTE], beside=Beside("@books", [Entry("hold", {"n": 4})]))
+        head = START
+        for each in other.entries("@books"):
+            head = chain(head, each.kind, canonical(each.body))
+            assert each.chain == head
+        assert store.head("@books") == (3 + others, head)
+
+
+def test_an_entry_beside_that_was_not_committed_is_not_followed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an append that failed at its commit would have written is no end of the journal."""
+    with _opened(path) as store:
+        store.create(RunHeader("@books", "", "t"))
+        store.append("r", [NOTE], beside=Beside("@books", [NOTE]))
+        with monkeypatch.context() as patched:
+            patched.setattr(SqliteDatabase, "_still_there", _gone)
+            with pytest.raises(StoreUnavailable):
+                store.append("r", [NOTE], beside=Beside("@books", [Entry("hold", {})]))
+        store.append("r", [NOTE], beside=Beside("@books", [NOTE]))
+        first, second = store.entries("@books")
+        assert (second.kind, second.chain) == ("note", chain(first.chain, "note", canonical(second.body)))
+
+
+def _gone(database: SqliteDatabase) -> None:
+    raise StoreUnavailable("gone")
+
+
+def test_where_a_few_journals_end_is_remembered(path: Path) -> None:
+    """A store that serves many principals doesn't grow with them."""
+    with _opened(path) as store:
+        for number in range(HEADS + 3):
+            store.create(RunHeader(f"@{number}", "", "t"))
+            store.append("r", [NOTE], beside=Beside(f"@{number}", [NOTE]))
+            store.append("r", [NOTE], beside=Beside("@0", [NOTE], number + 1))
+        assert list(store._heads) == [*(f"@{number}" for number in range(4, HEADS + 3)), "@0"]

@@ -22,6 +22,11 @@ SELECT seq, chain FROM entries WHERE run = :run ORDER BY seq DESC LIMIT 1;
 -- add_entry: Put one entry at the end of a run's journal.
 INSERT INTO entries (run, seq, kind, chain, body) VALUES (:run, :seq, :kind, :chain, :body);
 
+-- follow: Put one entry at the end of a journal whose last entry has this chain; changes nothing if another one has.
+INSERT INTO entries (run, seq, kind, chain, body)
+SELECT :run, :seq, :kind, :chain, :body
+WHERE (SELECT chain FROM entries WHERE run = :run ORDER BY seq DESC LIMIT 1) = :before;
+
 -- entries: Return a stretch of a journal in its order; the last column weighs.
 SELECT seq, kind, chain, body FROM entries WHERE run = :run AND seq > :after AND seq <= :upto ORDER BY seq;
 
