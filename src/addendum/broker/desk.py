@@ -5,7 +5,7 @@ What it writes, it writes in one transaction: the attempts, and their holds in t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -49,6 +49,8 @@ class Desk:
     lineage: Lineage | None = None
     schemas: Schemas = field(default_factory=Schemas)
     _fresh: bool = False
+    _taken: int = 0
+    """How many holds were taken since `look`."""
     promised: dict[tuple[str, Digest], tuple[int, int]] = field(default_factory=dict)
     """Calls that go under a permit and whose attempts aren't written: the permit's seq, and what they may cost."""
 
@@ -148,17 +150,32 @@ class Desk:
     def look(self, moved: bool) -> None:
         """Begin to reserve. What is known is good enough as long as nothing `moved`: attempts are written only if it
         still holds, and no call is held up without a look at what others wrote."""
-        self._fresh = False
+        self._fresh, self._taken = False, 0
         if moved or self.lineage is not None:
             self.news()
 
     def reserve(self, capability: Capability, call: Call) -> Hold | Over | Later:
-        """Take a hold for a call, or say which limit is in the way."""
+        """Take a hold for a call, or say which limit is in the way. Raises `JournalMoved` if that took a look at what
+        others wrote and there was something: what was held for others since `look` was held on an older view, and has
+        to be given back and taken anew."""
         found = self.accounts.reserve(capability, len(call.data), call.payload, self.clock.now())
-        if isinstance(found, Hold) or self._fresh:
-            return found
-        self.news()
-        return self.accounts.reserve(capability, len(call.data), call.payload, self.clock.now())
+        if not isinstance(found, Hold) and not self._fresh:
+            known = self._known()
+            self.news()
+            if self._taken and self._known() != known:
+                raise JournalMoved("Others wrote to the accounts meanwhile.", hint="Look again.")
+            found = self.accounts.reserve(capability, len(call.data), call.payload, self.clock.now())
+        self._taken += isinstance(found, Hold)
+        return found
+
+    def give_back(self, holds: Iterable[Hold]) -> None:
+        """Undo holds that weren't written."""
+        for hold in holds:
+            self.accounts.undo(hold)
+
+    def _known(self) -> tuple[int, int]:
+        """Return how far the accounts and the run's journal were read."""
+        return (self.ledger.seq if self.ledger is not None else 0, self.journal.history.seq)
 
     def question(self, capability: Capability, call: Call) -> Over | None:
         """Say which limit is in the way of a question to a person, which is a call of the run like others."""
@@ -183,16 +200,18 @@ class Desk:
         elif ended is not None and self.ledger is None:
             beside = ended._replace(own=history.seq)
         elif ended is not None:  # held in the accounts of another principal
-            self.journal.append(*(entry for entry in new if entry.kind in ENDS))
+            ends = [entry for entry in new if entry.kind in ENDS]
+            alone = history.seq + len(ends)
+            self.journal.append(*ends)
             new = [entry for entry in new if entry.kind not in ENDS]
-            beside = beside._replace(own=history.seq)
+            # What somebody else wrote before them was folded in with them: then these don't come next.
+            beside = beside._replace(own=alone)
         try:
             stored = self.journal.append(*new, blobs=blobs, beside=beside)
         except JournalMoved:
-            for key, hold in keys:
-                self.accounts.undo(hold)
-                if self.ledger is not None:
-                    self.ledger.lost([key])
+            self.give_back(hold for _, hold in keys)
+            if self.ledger is not None:
+                self.ledger.lost(key for key, _ in keys)
             raise
         self.accounts.written()
         if self.ledger is not None:

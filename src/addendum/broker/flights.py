@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Container
+from collections.abc import Set
 from dataclasses import dataclass, field, replace
 
 from addendum.authority.accounts import Hold, Over
@@ -69,6 +69,8 @@ class Flights:
     """Side-effecting calls whose outcome isn't known, by attempt number."""
     later: float | None = None
     """When the first queued call has room again, on the wall clock."""
+    gone: set[str] = field(default_factory=set)
+    """Identities of a race's losers: what of them is in flight is taken as it comes, and nothing of them is sent."""
     _count: int = 0
 
     def at(self, due: float, call: Call, flight: Flight | None = None, attempt: int = 0) -> None:
@@ -83,8 +85,9 @@ class Flights:
             found.append(heapq.heappop(self.timers))
         return found
 
-    def drop(self, gone: Container[str]) -> None:
+    def drop(self, gone: Set[str]) -> None:
         """Forget the calls that nobody waits for any more, as far as they weren't sent: a race's losers."""
+        self.gone.update(gone)
         self.queue = deque(each for each in self.queue if each[0].call.identity not in gone)
         self.timers = [timer for timer in self.timers if timer.call.identity not in gone]
         heapq.heapify(self.timers)

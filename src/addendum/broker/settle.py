@@ -244,21 +244,27 @@ class Settler:
         self.flights.queue, moved = type(waiting)(), False
         while waiting and not self.stopping:
             self.desk.look(moved)
-            ready = self._room(waiting)
+            ready: list[Ready] = []
             try:
+                self._room(waiting, ready)
                 if ready:
                     self._send(ready)
             except JournalMoved:
                 # Somebody else was first: nothing was written, and there may be less room now.
                 moved = True
-                waiting.extend((each.decision, each.capability, each.tries) for each in ready)
+                waiting.extendleft((each.decision, each.capability, each.tries) for each in reversed(ready))
 
-    def _room(self, waiting: deque[tuple[Execute, Capability, int]]) -> list[Ready]:
-        """Reserve for the calls that wait, as far as there is room."""
-        ready: list[Ready] = []
+    def _room(self, waiting: deque[tuple[Execute, Capability, int]], ready: list[Ready]) -> None:
+        """Reserve for the calls that wait, as far as there is room; those that have it go from `waiting` to `ready`.
+        Raises `JournalMoved`, with the holds of `ready` given back, if somebody else was first."""
         while waiting:
-            decision, capability, tries = waiting.popleft()
-            hold = self.desk.reserve(capability, decision.call)
+            decision, capability, tries = waiting[0]
+            try:
+                hold = self.desk.reserve(capability, decision.call)
+            except JournalMoved:
+                self.desk.give_back(each.hold for each in ready)
+                raise
+            waiting.popleft()
             match hold:
                 case Hold():
                     ready.append(Ready(decision, capability, hold, tries))
@@ -268,7 +274,6 @@ class Settler:
                     self.flights.queue.append((decision, capability, tries))
                     if at is not None:
                         self.flights.later = at if self.flights.later is None else min(at, self.flights.later)
-        return ready
 
     def _send(self, ready: Sequence[Ready]) -> None:
         blobs: dict[Digest, bytes] = {}
@@ -344,7 +349,8 @@ class Settler:
                     continue
                 spent = usd(flight.hold.cost)  # nobody knows, so the most that it may have cost
                 error = CapabilityError("timeout", answer.unknown, retryable=True, cost_usd=spent)
-            if error is not None and error.retryable and flight.tries <= flight.capability.retries:
+            wanted = flight.call.identity not in self.flights.gone
+            if error is not None and error.retryable and wanted and flight.tries <= flight.capability.retries:
                 again.append((flight, error, answer.seconds))
                 continue
             landed.append(flight)
