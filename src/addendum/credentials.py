@@ -19,7 +19,7 @@ import os
 import re
 import stat
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Never, NoReturn
@@ -59,6 +59,23 @@ def in_clear(url: str) -> bool:
         return parts.scheme == "http" and not here(parts.hostname or "")
     except ValueError:
         return False
+
+
+class InClear(ValueError):
+    """A secret would be sent where it can be read on its way. `key` says where the address stands in its table."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"it would send a secret over http:// to another machine, where anybody on the way can read it ({key})"
+        )
+        self.key = key
+
+
+def guard(sends: Iterable[tuple[str, str]]) -> None:
+    """Check the addresses that secrets are sent to, each behind its key. Raises `InClear`."""
+    for key, url in sends:
+        if in_clear(url):
+            raise InClear(key)
 
 
 class Secret:

@@ -23,11 +23,11 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final, Protocol, TypeVar, runtime_checkable
+from typing import Annotated, Any, Final, Protocol, Self, TypeVar, runtime_checkable
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from addendum.credentials import in_clear
+from addendum.credentials import InClear, guard
 from addendum.errors import ConfigError, UsageError
 
 MANUAL: Final = "docs/reference/services.md"
@@ -49,9 +49,6 @@ class Naming(Protocol):
 
     def handles(self) -> Iterable[str]:
         """Return their handles."""
-
-    def sends(self) -> Iterable[tuple[str, str]]:
-        """Return the addresses that secrets go to, each behind the place in the table where it stands."""
 
 
 class Author(BaseModel):
@@ -75,9 +72,11 @@ class Author(BaseModel):
         """Return the handle of its key."""
         return (self.secret,) if self.secret else ()
 
-    def sends(self) -> tuple[tuple[str, str], ...]:
-        """Return the address that its key goes to, if it isn't the provider's own."""
-        return (("url", self.url),) if self.url and self.secret else ()
+    @model_validator(mode="after")
+    def _guarded(self) -> Self:
+        if self.secret:
+            guard([("url", self.url)])
+        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +163,13 @@ def _checked(model: type[M], table: Mapping[str, Any], name: str, where: str) ->
 def _wrong(model: type[BaseModel], error: ValidationError, name: str, where: str) -> ConfigError:
     """Return the error for the first thing that is wrong. The value isn't shown: a key may have been pasted there."""
     first = error.errors(include_url=False, include_context=True, include_input=False)[0]
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, InClear):
+        return ConfigError(
+            f"In {name}, {where} {str(cause).removeprefix('it ')}.",
+            hint="Write https://, or send no secret there. http:// is for this machine: localhost, 127.0.0.1 or [::1].",
+            place=f"{where}.{cause.key}",
+        )
     loc = tuple("…" if _TELLING.search(str(part)) else str(part) for part in first["loc"])
     place = ".".join([where, *loc])
     keys = ", ".join(model.model_fields)
@@ -200,18 +206,9 @@ def _named(word: object) -> str:
 
 
 def _secrets(spec: Naming, secrets: Mapping[str, Any], name: str, where: str) -> None:
-    """Raise `ConfigError` for a handle that isn't there, and for a secret that could be read on its way."""
+    """Raise `ConfigError` for a handle that isn't there."""
     for handle in spec.handles():
         _handle(handle, secrets, name, where)
-    for key, url in spec.sends():
-        if in_clear(url):
-            raise ConfigError(
-                f"In {name}, {where} would send a secret over http:// to another machine, where anybody on the way can "
-                f"read it ({key}).",
-                hint="Write https://, or send no secret there. "
-                "http:// is for this machine: localhost, 127.0.0.1 or [::1].",
-                place=f"{where}.{key}",
-            )
 
 
 def _handle(handle: str, secrets: Mapping[str, Any], name: str, where: str) -> None:

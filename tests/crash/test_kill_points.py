@@ -9,13 +9,14 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -241,25 +242,46 @@ async def orchestrate(ctx, args):
 
 def test_a_run_whose_sandbox_worker_is_killed_stops_and_goes_on_with_another(tmp_path: Path) -> None:
     """The call in flight lands and is committed; the next attempt replays it in a new worker."""
-    before = _descendants()
+    before, alive = _descendants(), set[int]()
 
     def behave(request: Request, n: int) -> None:
         if n == 2:
-            # bubblewrap's death reaches the worker beneath it a moment later, so each is killed, and waited for.
-            for pid in (killed := _descendants() - before):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            while killed & _descendants():
-                time.sleep(0.001)
+            alive.update(_kill(_descendants() - before))
 
     with closing(EmbeddedSandbox()) as own, closing(SqliteStore(tmp_path / "store.db")) as store:
         work = Work(behave)
         result = start(context(store, work, own), WORKER, {}, run="r")
+        assert not alive, f"processes that were killed still live {DEATH:g} s later: {sorted(alive)}"
         assert (result.status, result.stop, result.committed) == ("stopped", "sandbox", 2)
         final = resume(context(store, work, own), "r")
         assert (final.status, final.result) == ("completed", [{"n": 1}, {"n": 2}, {"n": 3}])
         assert (final.dispatched, work.twice) == (1, [])
         assert sound(store)
+
+
+DEATH = 10.0
+"""Seconds that killed processes have to be gone, all of them."""
+
+
+def _kill(pids: set[int]) -> set[int]:
+    """Kill processes, and wait for their ends: bubblewrap's death reaches the worker beneath it a moment later. Returns
+    those that still live after `DEATH` seconds."""
+    deadline = time.monotonic() + DEATH
+    with ExitStack() as stack:
+        held = {}
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                held[pid] = os.pidfd_open(pid)
+                stack.callback(os.close, held[pid])
+        for descriptor in held.values():
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        # A process's descriptor can be read from once it has ended.
+        return {
+            pid
+            for pid, each in held.items()
+            if not select.select([each], [], [], max(0.0, deadline - time.monotonic()))[0]
+        }
 
 
 def _descendants() -> set[int]:

@@ -400,7 +400,8 @@ class Settler:
         )
 
     def _again(self, flight: Flight, error: CapabilityError, seconds: float) -> None:
-        """A certain failure that may pass: its attempt ends here, and another one follows after a pause."""
+        """A certain failure that may pass: its attempt ends here, and another one follows after a pause. While the
+        drive lands, none does: it is no record, so that the next drive tries the call anew."""
         cost = charged(error)
         self.commits.tally.cost += cost
         self.commits.write(
@@ -418,10 +419,9 @@ class Settler:
             {},
         )
         self.accounts.settle(flight.hold)
-        if self.stopping:
-            return  # not a record: the next attempt at the run tries it anew
-        pause = max(self.backoff * 2 ** (flight.tries - 1), error.retry_after or 0.0)
-        self.flights.at(self.clock.monotonic() + pause, flight.call, flight)
+        pause = None if self.stopping else max(self.backoff * 2 ** (flight.tries - 1), error.retry_after or 0.0)
+        if pause is not None:
+            self.flights.at(self.clock.monotonic() + pause, flight.call, flight)
         self.notice(
             {
                 "event": "retry",

@@ -104,7 +104,9 @@ class Progress:
                 self._settled(event, capability, at)
             case "retry":
                 self._flying.pop(at, None)
-                self._line("retry", capability, f"{event['code']}, again in {event['in']:.2g} s", at)
+                pause = event["in"]
+                then = "not sent again, as the run ends" if pause is None else f"again in {pause:.2g} s"
+                self._line("retry", capability, f"{event['code']}, {then}", at)
             case "limit":
                 self._line("limit", "", str(event["limit"]), at)
             case "asked":

@@ -176,7 +176,9 @@ def words(event: Mapping[str, Any]) -> str | None:
         case "dispatched":
             said = f"{capability}: sent"
         case "retry":
-            said = f"{capability}: {event['code']}, again in {event['in']:.2g} s"
+            pause = event["in"]
+            then = "not sent again, as the run ends" if pause is None else f"again in {pause:.2g} s"
+            said = f"{capability}: {event['code']}, {then}"
         case "asked":
             said = f"{capability}: waits for a person"
         case "limit":

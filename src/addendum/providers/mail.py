@@ -86,6 +86,7 @@ class Spec(service.Spec):
             raise ValueError("a mail is irreversible")
         if bool(self.user) != bool(self.secret):
             raise ValueError("a login has a user and a secret")
+        # Stricter than what holds for every secret: the text of a mail isn't for anybody on the way either.
         if self.security == "none" and not here(self.host):
             raise ValueError("a mail goes to another machine with starttls or tls only")
         return self

@@ -1,12 +1,19 @@
 """Folders of jobs in the system's temporary folder: gone at the end of the job, or when the next one starts.
 
-    addendum-agent-XXXXXXXX/lock    held (flock) by the job, and by what it starts, for as long as they live
+    addendum-agent-XXXXXXXX/lock    held (flock) by the job for as long as it lives, and by whoever inherits it
     addendum-agent-XXXXXXXX/...     what the job puts there
 
 A job that is killed (SIGKILL, a lack of memory, a loss of power) leaves its folder. The next one of the same user
 removes what nobody holds. The temporary folder is everybody's, so only a folder that nobody else could have made or
 filled is looked at: one of this user that nobody else may write to, and no symbolic link. Without `lock`, it is left
 alone.
+
+A job that lives holds its folder. One that was killed may have left somebody at work who doesn't: a command that isn't
+confined inherits the lock, and so does what it starts, unless that closes what it inherits; a confined one never has
+it, as it lies outside of what that sees. A confined command dies with its job, though a moment later; of any other,
+what it started may go on. Their folder is swept beneath them, and nothing is lost: a result is written by the job
+alone, so nobody would ever ask for what they do there. What they put there meanwhile stays with the lock, which goes
+last, and the next sweep finds it.
 """
 
 from __future__ import annotations
@@ -82,14 +89,20 @@ def _swept(root: Path) -> None:
 
 
 def _remove(root: Path) -> None:
-    """Remove a folder, the lock last: what a removal that is killed itself leaves is found again."""
+    """Remove a folder, the lock last: what is left by a removal that was killed, or during which something was put
+    there, is found again."""
     _do("chmod", "-R", "u+rwx", "--", str(root))
     try:
-        found = [each.path for each in os.scandir(root) if each.name != LOCK]
+        _do("rm", "-rf", "--", *_beside(root))
+        if not _beside(root):
+            _do("rm", "-rf", "--", str(root))
     except OSError:
         return  # whoever worked there has removed it
-    _do("rm", "-rf", "--", *found)
-    _do("rm", "-rf", "--", str(root))
+
+
+def _beside(root: Path) -> list[str]:
+    """Return what lies there beside the lock."""
+    return [each.path for each in os.scandir(root) if each.name != LOCK]
 
 
 def _do(*command: str) -> None:

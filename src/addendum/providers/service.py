@@ -18,15 +18,15 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, Final, Protocol, TypeVar
+from typing import Annotated, Any, Final, Protocol, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from addendum.authority.catalog import Capability
 from addendum.authority.declare import declare
 from addendum.authority.money import nano
 from addendum.canon import Json
-from addendum.credentials import Secret
+from addendum.credentials import Secret, guard
 from addendum.errors import ConfigError
 from addendum.ports import Artifacts, Model, ModelChoice, Reply, Request
 from addendum.records.entries import Effect
@@ -42,7 +42,8 @@ RESENT: Final = 2
 
 
 class Spec(BaseModel):
-    """The keys that every kind has. `handles` are those of its keys that name a secret."""
+    """The keys that every kind has. `handles` are those of its keys that name a secret, `sends` the addresses that
+    these are sent to: there is no specification, from a file or from elsewhere, that sends one in clear text."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -66,6 +67,11 @@ class Spec(BaseModel):
         """Return the addresses that its secrets go to, each behind its key: none may be in clear text."""
         url = getattr(self, "url", "")
         return (("url", url),) if url and self.handles() else ()
+
+    @model_validator(mode="after")
+    def _guarded(self) -> Self:
+        guard(self.sends())
+        return self
 
 
 class KeyedSpec(Spec):

@@ -84,10 +84,11 @@ Retry = TypedDict(
         "capability": str,
         "code": str,
         "message": str,
-        "in": float,
+        "in": float | None,
     },
 )
-"""A call failed in a way that may pass, and is sent again in so many seconds (`in`)."""
+"""A call failed in a way that may pass: this try is over. It is sent again in so many seconds (`in`); None: not by this
+drive, which is about to end and only waits for the calls in flight."""
 
 
 class Settled(TypedDict):

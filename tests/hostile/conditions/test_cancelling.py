@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from rig import Faulty, Heard, Work, context, history, kinds, sound, until
 
+from addendum.canon import Json
+from addendum.cli.progress import Progress
 from addendum.errors import CapabilityError, StoreUnavailable, UnknownOutcome
 from addendum.ports import Request, Sandbox
 from addendum.runs.operate import cancel
@@ -116,6 +119,37 @@ def test_a_failure_that_would_pass_is_no_record_when_it_comes_in_while_landing(
     assert (history(store).attempts, kinds(store).count("record")) == ({}, 0)
     final = resume(context(store, work, sandbox), "r")
     assert (final.status, final.result[0]) == ("completed", {"n": 4})  # type: ignore[index,call-overload]
+
+
+def test_a_call_that_fails_while_landing_is_no_longer_in_flight(store: MemoryStore, sandbox: Sandbox) -> None:
+    """The one that would pass another time comes back first: who presses ^C again is told of the other one alone, and
+    of none at the end."""
+    progress, heard, counts, stop = Progress(None), Heard(), [], Stop()
+    back = heard.flag(lambda event: event["event"] == "retry")
+
+    def observe(event: Mapping[str, Json]) -> None:
+        progress(event)
+        heard(event)
+
+    async def behave(request: Request) -> Any:
+        if request.payload == {"i": 0}:
+            await stop.asked()
+            raise CapabilityError("rate_limited", "later", retryable=True)
+        if request.payload == {"i": 1}:
+            async with asyncio.timeout(10):
+                await until(back)
+            counts.append(progress.flying)
+
+    script = """
+async def orchestrate(ctx, args):
+    return await ctx.parallel([ctx.run("art.make", {"i": i}) for i in range(2)])
+"""
+    work = Work(lambda request, n: behave(request))
+    result = start(context(store, work, sandbox, observer=observe), script, {}, run="r", stop=stop)
+    assert (result.stop, result.dispatched, result.committed) == ("cancelled", 2, 1)
+    assert (counts, progress.flying) == ([1], 0)
+    (told,) = heard.of("retry")
+    assert (told["code"], told["in"]) == ("rate_limited", None)
 
 
 def test_a_failure_that_is_certain_is_kept_when_it_comes_in_while_landing(store: MemoryStore, sandbox: Sandbox) -> None:

@@ -43,12 +43,14 @@ def test_failures_retries_limits_and_questions_are_lines() -> None:
         {"event": "limit", "identity": AT, "limit": "calls <= 2"},
         {"event": "asked", "identity": AT, "capability": "human.approve", "payload": {"question": "Go?"}},
         {"event": "log", "text": "\x1b[2J"},
+        {"event": "retry", "identity": AT, "capability": "image.generate", "code": "timeout", "in": None},
         {"event": "something.new"},
     )
-    assert [line.split()[0] for line in shown] == ["retry", "failed", "limit", "asked", "log"]
+    assert [line.split()[0] for line in shown] == ["retry", "failed", "limit", "asked", "log", "retry"]
     assert "again in 0.5 s" in shown[0]
     assert "refused: no hands" in shown[1]
     assert "\\x1b[2J" in shown[4]
+    assert "timeout, not sent again, as the run ends" in shown[5]
 
 
 def test_calls_in_flight_are_counted() -> None:

@@ -64,6 +64,12 @@ def test_a_scripts_own_text_is_told_in_one_line() -> None:
     assert words({"event": "handed_over", "capability": "a.b"}) is None
 
 
+@pytest.mark.parametrize(("pause", "says"), [(0.5, "again in 0.5 s"), (None, "not sent again, as the run ends")])
+def test_a_try_that_failed_is_told_with_what_follows(pause: float | None, says: str) -> None:
+    """Another try, or none when the run is about to end."""
+    assert words({"event": "retry", "capability": "a.b", "code": "timeout", "in": pause}) == f"a.b: timeout, {says}"
+
+
 @pytest.mark.parametrize("model", [Check, Start, Revise])
 def test_schemas_are_plain(model: Any) -> None:
     """No references, every property described, nothing else taken."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from addendum.providers import scratch as scratching
 from addendum.providers.scratch import LOCK, PREFIX, scratch, sweep
 
 CHILD = """
@@ -82,6 +83,25 @@ def test_what_a_job_started_keeps_its_folder(above: Path) -> None:
         assert (root / "file").exists()
     finally:
         child.communicate()
+    sweep(above)
+    assert not root.exists()
+
+
+def test_what_is_put_there_during_a_sweep_is_left_with_its_lock(above: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that outlived its job, and hasn't got the lock, may still be at work: the next sweep finds the rest."""
+    root = left(above)
+    real, late = scratching._do, iter([root / "late"])
+
+    def do(*command: str) -> None:
+        real(*command)
+        if command[0] == "rm":
+            for path in late:
+                path.mkdir()
+                path.chmod(0o500)
+
+    monkeypatch.setattr(scratching, "_do", do)
+    sweep(above)
+    assert sorted(path.name for path in root.iterdir()) == ["late", LOCK]
     sweep(above)
     assert not root.exists()
 

@@ -11,8 +11,11 @@ import pytest
 from tests.services import tools
 
 from addendum.errors import ConfigError
+from addendum.providers import http, image, mcp
+from addendum.providers.asking import ModelSpec
 from addendum.providers.service import Spec, Tools, extra, offer
 from addendum.providers.threads import LoopThread
+from addendum.servicesfile import Author
 
 SCHEMA: Any = {"type": "object"}
 
@@ -49,6 +52,35 @@ def test_prices(price: int, most: int | None, spec: dict[str, Any], expected: tu
     """What a person wrote goes first, and the most is never less than the price."""
     found = made(price, most, **spec)
     assert (found.price, found.reserve) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "table", "key"),
+    [
+        (mcp.Spec, {"kind": "mcp", "url": "ORIGIN/mcp", "secret": "key"}, "url"),
+        (mcp.Spec, {"kind": "mcp", "url": "ORIGIN/mcp", "headers": {"X-Key": "key"}}, "url"),
+        (image.Spec, {"kind": "image", "model": "m", "url": "ORIGIN/v1", "secret": "key"}, "url"),
+        (ModelSpec, {"kind": "text", "model": "openai:m", "url": "ORIGIN/v1", "secret": "key"}, "url"),
+        (http.Spec, {"kind": "http", "hosts": {"ORIGIN": http.Host(headers={"X-Key": "{key}"})}}, "hosts"),
+        (Author, {"model": "openai:m", "url": "ORIGIN/v1", "secret": "key"}, "url"),
+    ],
+)
+def test_no_specification_sends_a_secret_in_clear_text(kind: Any, table: dict[str, Any], key: str) -> None:
+    """Whoever makes it: there needn't be a file. To this machine it may go."""
+
+    def made(origin: str) -> Any:
+        return kind.model_validate(_put(table, origin))
+
+    with pytest.raises(ValueError, match=rf"a secret over http:// to another machine, .* \({key}\)"):
+        made("http://api.example.com")
+    assert made("http://localhost:1")
+    assert made("https://api.example.com")
+
+
+def _put(value: Any, origin: str) -> Any:
+    if isinstance(value, dict):
+        return {_put(key, origin): _put(each, origin) for key, each in value.items()}
+    return value.replace("ORIGIN", origin) if isinstance(value, str) else value
 
 
 def test_a_most_below_the_price() -> None:
