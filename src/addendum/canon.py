@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
-from typing import Final, Never, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Never, TypeAlias
 
 import rfc8785
 
@@ -25,6 +25,8 @@ MAX_DEPTH: Final = 64
 """How deep lists and objects may nest in a payload or a result."""
 MAX_INT: Final = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly (RFC 7493)."""
+_WHOLE: Final = 10**21
+"""From here on canonical JSON writes a float with an exponent."""
 
 _NO_JSON: Final = 0
 _JSON: Final = 1
@@ -194,6 +196,47 @@ def parse(text: str | bytes) -> Json:
     return value
 
 
+def loads(data: bytes | str) -> Json:
+    """Read canonical JSON back: what `canonical` wrote is equal to what it makes of this. Raises `ValueError` for text
+    that is no JSON. What a person or a provider wrote is read with `parse`."""
+    read: Json = doubles(json.loads(data))
+    return read
+
+
+def doubles(value: Any) -> Any:
+    """Return a value that was read from canonical JSON, with floats where it had floats; the same object, if it is so.
+
+    RFC 8785 writes the float 1.5e18 as 1500000000000000000, which a decoder takes for an integer. No integer beyond
+    ±(2^53 - 1) is ever written: each one is such a float, and converting it gives the very one that was written.
+    """
+    return _doubled(value) if _has_doubles((value,)) else value
+
+
+def _has_doubles(items: Iterable[Any], least: int = -MAX_INT, most: int = MAX_INT) -> bool:
+    for item in items:
+        kind = type(item)
+        if kind is str:
+            continue
+        if kind is int:
+            if not least <= item <= most and -_WHOLE < item < _WHOLE:
+                return True
+        elif kind is dict:
+            if _has_doubles(item.values()):
+                return True
+        elif (kind is list or kind is tuple) and _has_doubles(item):
+            return True
+    return False
+
+
+def _doubled(value: Any) -> Any:
+    kind = type(value)
+    if kind is int:
+        return value if -MAX_INT <= value <= MAX_INT or not -_WHOLE < value < _WHOLE else float(value)
+    if kind is dict:
+        return {key: _doubled(item) for key, item in value.items()}
+    return [_doubled(item) for item in value] if kind is list or kind is tuple else value
+
+
 def dumps(value: object) -> str:
     """Return compact JSON text for a value that is known to be JSON (an own record, not a payload)."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
@@ -204,8 +247,7 @@ def plain(value: object) -> Json:
 
     What a script is given must not depend on whether it was stored in between. Raises `NotJson` as `canonical` does.
     """
-    copied: Json = json.loads(canonical(value))
-    return copied
+    return loads(canonical(value))
 
 
 def freeze(value: Mapping[str, Json] | Json) -> Json:

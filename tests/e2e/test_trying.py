@@ -180,6 +180,19 @@ def test_a_loop_of_steps_makes_the_calls_of_a_run(cli: Cli) -> None:
     assert (wrong.code, wrong.error["error"]) == (2, "not_found")
 
 
+def test_a_k_that_another_tool_wrote_again_keeps_its_whole_floats(cli: Cli) -> None:
+    """Other tools write 1.5e18 as RFC 8785 does; a result that a person gives in that form stays refused."""
+    cli.write(
+        "big.py", 'async def orchestrate(ctx, args):\n    return await ctx.run("text.generate", {"prompt": "a"})\n'
+    )
+    found = cli("step", "--script", "big.py", "--args", '{"x": 1.5e18}').json
+    cli.write("k.json", json.dumps(found["k"]).replace("1.5e+18", "1500000000000000000"))
+    assert "1500000000000000000" in (cli.folder / "k.json").read_text("utf-8")
+    done = cli("step", "k.json", "--result", "2.5e18").json
+    assert done["end"] == {"status": "completed", "result": 2.5e18}
+    assert cli("step", "k.json", "--result", "2500000000000000000").code == 2
+
+
 def test_the_demonstration_pays_for_one_image_in_the_revision(cli: Cli) -> None:
     """Four replayed, one paid for, none twice; its text has a plan, a bill and a certificate."""
     done = cli("demo", "--seconds", "0", "--json")

@@ -15,6 +15,7 @@ from addendum.errors import NotJson
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
 LEAVES = st.none() | st.booleans() | st.integers(-canon.MAX_INT, canon.MAX_INT) | TEXTS
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+WHOLE = st.floats(-1e22, 1e22).map(lambda number: float(round(number)))
 
 
 def values(leaves: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -35,6 +36,39 @@ def test_the_bytes_are_those_of_the_library_whichever_encoder_writes_them(value:
 def test_what_was_written_is_what_is_read_again(value: Any) -> None:
     data = canon.canonical(value)
     assert canon.canonical(canon.parse(data)) == data
+
+
+@given(values(LEAVES | NUMBERS | WHOLE))
+def test_canonical_json_is_read_back_as_what_was_written(value: Any) -> None:
+    data = canon.canonical(value)
+    read = canon.loads(data)
+    assert canon.canonical(read) == data
+    assert canon.canonical(canon.plain(value)) == data
+    assert canon.doubles(read) is read
+    assert canon.loads(data.decode()) == read
+
+
+@given(WHOLE)
+def test_a_whole_float_is_the_same_float_when_it_is_read_back(value: float) -> None:
+    read = canon.loads(canon.canonical(value))
+    assert read == value
+    assert type(read) is (int if abs(value) <= canon.MAX_INT else float)
+
+
+def test_only_an_integer_that_canonical_json_has_of_a_float_becomes_one() -> None:
+    most, beyond = canon.MAX_INT, 10**21
+    assert [type(each) for each in canon.doubles([most, -most, most + 1, -most - 1])] == [int, int, float, float]
+    assert canon.doubles({"a": ({"b": beyond - 1},)}) == {"a": [{"b": 1e21}]}
+    for value in ([beyond, -beyond, 10**400], {"a": [1, "9" * 20, True, None, 1.5e300]}):
+        assert canon.doubles(value) is value
+    with pytest.raises(ValueError, match="delimiter"):
+        canon.loads(b"[1")
+
+
+def test_an_integer_that_somebody_gives_stays_refused() -> None:
+    for given_ in (canon.parse("1500000000000000000"), 2**53, [-(2**53)]):
+        with pytest.raises(NotJson, match=r"beyond 2\^53"):
+            canon.canonical(given_)
 
 
 @given(values(LEAVES | NUMBERS))

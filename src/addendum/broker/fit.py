@@ -52,7 +52,7 @@ def reply(answered: object) -> tuple[Reply, bytes, str]:
     usage = _usage(answered.usage)
     try:
         data = canon.canonical(answered.value)
-        value: Json = from_json(data)
+        value: Json = canon.doubles(from_json(data))
     except NotJson as error:
         return Reply(None, usage), b"null", str(error)
     except Exception as error:  # noqa: BLE001 - a value that changes while it is read

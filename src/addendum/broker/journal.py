@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -127,17 +126,16 @@ class Journal:
             return ref.value
         data = self.store.blob(ref.blob)
         try:
-            value: Json = json.loads(data)
+            return canon.loads(data)
         except ValueError as error:
             raise StoreCorrupt(
                 f"The blob {ref.blob[:12]} of run {self.run} is no JSON: {error}.", hint=DAMAGED
             ) from None
-        return value
 
     def _success(self, result: Mapping[str, Any] | None) -> Success:
         if result is None:
             return Success(None)
-        return Success(result["value"] if "value" in result else self.value(entries.ref(result)))
+        return Success(canon.doubles(result["value"]) if "value" in result else self.value(entries.ref(result)))
 
     def _take(self, stored: Stored) -> None:
         self.history.take(stored)

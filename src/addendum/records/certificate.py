@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from addendum import canon
 from addendum.canon import Digest
-from addendum.errors import StoreError
+from addendum.errors import NotJson, StoreError
 from addendum.records import artifacts, entries
 from addendum.records.chain import START, chain
 from addendum.records.history import History
@@ -93,8 +93,7 @@ def certificate(stored: Iterable[Stored], blob: Callable[[Digest], bytes], *, si
         if entry.seq != found.entries:
             found.differences.append(Difference(entry.seq, f"entry {found.entries} is missing"))
             found.entries = entry.seq
-        value = chain(found.head, entry.kind, canon.canonical(entry.body, max_depth=canon.MAX_DEPTH + ENVELOPE))
-        if value != entry.chain:
+        if _linked(found.head, entry) != entry.chain:
             found.differences.append(Difference(entry.seq, f"the {entry.kind} isn't what was written"))
         found.head = entry.chain
         _contents(found, entry, blob, digests, results)
@@ -115,6 +114,15 @@ def certificate(stored: Iterable[Stored], blob: Callable[[Digest], bytes], *, si
             if record.ok
         ]
     return found
+
+
+def _linked(head: Digest, entry: Stored) -> Digest | None:
+    """Return the chain's value at an entry, None for a body that nobody can have written."""
+    try:
+        data = canon.canonical(canon.doubles(entry.body), max_depth=canon.MAX_DEPTH + ENVELOPE)
+    except NotJson:
+        return None
+    return chain(head, entry.kind, data)
 
 
 def _fold(found: Certificate, history: History, entry: Stored) -> None:
@@ -146,7 +154,7 @@ def _contents(
                 data = _data(body["result"], blob)
                 results[entry.seq] = canon.sha256(data)
                 if artifacts.MARK in data:
-                    for each in artifacts.named(canon.parse(data)):
+                    for each in artifacts.named(canon.loads(data)):
                         found.artifacts.setdefault(str(each["artifact"]), {**each, "seq": entry.seq})
             sent = digests.pop(body["attempt"], None)
             if sent is not None and sent != body["digest"]:
@@ -161,7 +169,7 @@ def _contents(
                     _data(body[part], blob)
             if "candidate" in body:
                 blob(body["candidate"])
-    except StoreError as error:
+    except (NotJson, StoreError) as error:
         found.differences.append(Difference(entry.seq, error.message))
     except (KeyError, TypeError, ValueError) as error:
         found.differences.append(Difference(entry.seq, f"the {entry.kind} can't be read ({error!r})"))

@@ -37,7 +37,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from addendum.canon import Digest, Json, digest, sha256
+from addendum.canon import Digest, Json, digest, doubles, sha256
 from addendum.records.outcome import Failure, Outcome, Success
 
 Body: TypeAlias = Mapping[str, Any]
@@ -73,7 +73,7 @@ class Ref:
 
 def ref(body: Body) -> Ref:
     """Read a reference from an entry."""
-    return Ref(body["size"], body.get("value"), body.get("blob"))
+    return Ref(body["size"], doubles(body.get("value")), body.get("blob"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from addendum.canon import Digest, Json
+from addendum.canon import Digest, Json, doubles
 from addendum.records import entries
 from addendum.records.entries import READS, Attempt, Draft, Ref, Revision
 from addendum.records.stored import Stored
@@ -264,7 +264,7 @@ class History:
         self.pending = 0
 
     def _grant(self, seq: int, body: Mapping[str, Any]) -> None:
-        self.grant = body["grant"]
+        self.grant = doubles(body["grant"])
         self.parent = body.get("parent", "")
         self.revoked = 0
         self.frozen.clear()
@@ -274,7 +274,7 @@ class History:
         self.permits.clear()
 
     def _delegate(self, seq: int, body: Mapping[str, Any]) -> None:
-        self.children[body["child"]] = (body, None)
+        self.children[body["child"]] = (doubles(body), None)
         self.delegated = seq
 
     def _return(self, seq: int, body: Mapping[str, Any]) -> None:
@@ -284,6 +284,7 @@ class History:
             self.delegated = seq
 
     def _ask(self, seq: int, body: Mapping[str, Any]) -> None:
+        body = doubles(body)
         # Another payload at the same place: whatever was asked or said about the old one is over.
         for other in [key for key, ask in self.asks.items() if ask["identity"] == body["identity"]]:
             del self.asks[other]
@@ -332,7 +333,9 @@ class History:
             permit.use(body["digest"], body["hold"])
 
     def _permit(self, seq: int, body: Mapping[str, Any]) -> None:
-        self.permits[seq] = Permit(seq, body, body["count"], Counter(body.get("digests", {})), body.get("cost"))
+        self.permits[seq] = Permit(
+            seq, doubles(body), body["count"], Counter(body.get("digests", {})), body.get("cost")
+        )
 
     def _retry(self, seq: int, body: Mapping[str, Any]) -> None:
         found = self.attempts.pop(body["attempt"])
@@ -403,7 +406,7 @@ class History:
     def _answer(self, seq: int, body: Mapping[str, Any]) -> None:
         # The first answer counts: answering twice has no effect.
         if body["attempt"] in self.attempts:
-            self.answers.setdefault(body["attempt"], body)
+            self.answers.setdefault(body["attempt"], doubles(body))
 
     def _cancel(self, seq: int, body: Mapping[str, Any]) -> None:
         self.cancelled = seq
@@ -439,7 +442,7 @@ class History:
         self.pending = seq if body["verdict"] == "accepted" else 0
 
     def _end(self, seq: int, body: Mapping[str, Any]) -> None:
-        self.ended = Ended(seq, body["drive"], body["status"], body)
+        self.ended = Ended(seq, body["drive"], body["status"], doubles(body))
         self.driving = False
         self.seconds += body.get("micros", 0) / 1_000_000
         self.computed += body.get("script_micros", 0) / 1_000_000

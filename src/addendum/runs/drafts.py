@@ -122,4 +122,4 @@ def as_attempt(run: str, draft: DraftView) -> dict[str, Any]:
 
 def value(store: Store, ref: Ref) -> Json:
     """Return what a reference stands for."""
-    return ref.value if ref.blob is None else canon.parse(store.blob(ref.blob))
+    return ref.value if ref.blob is None else canon.loads(store.blob(ref.blob))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -268,7 +267,7 @@ def _fields_changed(context: Context, journal: Journal) -> dict[str, dict[str, A
     if history.catalog in ("", context.catalog.digest):
         return {}
     try:
-        before = json.loads(journal.store.blob(history.catalog))
+        before: Any = canon.loads(journal.store.blob(history.catalog))
     except StoreCorrupt:
         return {}  # written before catalogs were kept
     return changes(before, context.catalog, history.totals)

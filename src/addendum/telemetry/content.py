@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from addendum import canon
 from addendum.errors import AddendumError
 from addendum.ports import Store
 from addendum.records import entries
@@ -75,7 +76,7 @@ class Content:
         if ref.blob is None:
             return ref.value
         with contextlib.suppress(AddendumError):
-            return json.loads(self._opened().blob(ref.blob))
+            return canon.loads(self._opened().blob(ref.blob))
         return None
 
 

@@ -137,7 +137,7 @@ def _contract_id(bench: Bench, run: str) -> str:
     if not run:
         return ""
     first = next(iter(bench.store.entries(run, upto=1)))
-    return canon.digest(dict(first.body["contract"]))
+    return canon.digest(canon.doubles(dict(first.body["contract"])))
 
 
 # --- oracles ------------------------------------------------------------------------------------------------------

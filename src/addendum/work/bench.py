@@ -139,8 +139,9 @@ def authentic(body: Mapping[str, Any], envelope: Mapping[str, Any], public: str)
         raise refuse(
             "provenance.signature", "the contract", f"The contract isn't signed by this runner: {error}."
         ) from None
+    body = canon.doubles(dict(body))
     try:
-        same = payload == canon.canonical(dict(body))
+        same = payload == canon.canonical(body)
         contract = read(body)
     except (ConfigError, NotJson) as error:
         raise refuse("provenance.mismatch", "the contract", str(error)) from None

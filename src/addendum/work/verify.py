@@ -57,7 +57,7 @@ def _given(admitted: Admitted, given: Mapping[str, bytes]) -> Iterator[Finding]:
 def _journal(bench: Bench, admitted: Admitted) -> Iterator[Finding]:
     head = START
     for stored in bench.store.entries(admitted.journal.run):
-        head = chain(head, stored.kind, canon.canonical(dict(stored.body), max_depth=80))
+        head = chain(head, stored.kind, canon.canonical(canon.doubles(dict(stored.body)), max_depth=80))
         if head != stored.chain:
             yield _finding(f"journal entry {stored.seq}", "The chain of the journal breaks here.")
             return

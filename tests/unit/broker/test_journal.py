@@ -42,6 +42,18 @@ def test_a_small_value_is_inline_and_a_large_one_a_blob(store: MemoryStore) -> N
         assert journal.value(ref) == value
 
 
+def test_a_whole_float_beyond_2_53_is_one_again_inline_and_as_a_blob(store: MemoryStore) -> None:
+    """Canonical JSON writes it as an integer, which nobody could write again."""
+    blobs: dict[Digest, bytes] = {}
+    for at, value in enumerate(([1.5e18], [1e20, "x" * INLINE]), 1):
+        ref = stow(canon.canonical(value), value, blobs)
+        Journal(store, "r").append(record(str(at), Success(value), ref), blobs=blobs)
+        journal = Journal(store, "r")
+        found = journal.outcome(journal.read().records[at])
+        assert repr(found) == repr(Success(value))
+        assert canon.canonical(journal.value(ref)) == canon.canonical(value)
+
+
 def test_what_an_operator_puts_in_between_is_folded_in_before_the_own(store: MemoryStore) -> None:
     """Nothing is skipped, nothing twice."""
     journal = Journal(store, "r", store.acquire("r"))

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import hashlib
 
+import pytest
+
+from addendum.canon import canonical
+from addendum.records.certificate import certificate
 from addendum.records.chain import START, chain
+from addendum.records.stored import Stored
 
 
 def test_the_chain_of_a_known_journal() -> None:
@@ -21,3 +26,12 @@ def test_no_two_entries_share_a_value() -> None:
     """Moving text between kind and body changes the value: the last newline ends the kind."""
     assert chain(START, "a\nb", b"{}") != chain(START, "a", b"b\n{}"[:1] + b"{}")
     assert chain(START, "a", b"{}") != chain("0" * 64, "a", b"{}")
+
+
+@pytest.mark.parametrize("number", [10**30, 2**53 + 1])
+def test_an_integer_that_nobody_can_have_written_is_a_difference(number: int) -> None:
+    """Canonical JSON has no integer beyond 2^53 but those that floats make; another one was put there by hand."""
+    body = {"by": "ada", "n": number}
+    link = chain(START, "cancel", canonical({"by": "ada", "n": 7}))
+    found = certificate([Stored(1, "cancel", body, link)], lambda digest: b"")
+    assert [(each.seq, each.what) for each in found.differences] == [(1, "the cancel isn't what was written")]

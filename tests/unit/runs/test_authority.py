@@ -13,6 +13,7 @@ from addendum.authority.grant import from_json
 from addendum.authority.permit import permit
 from addendum.broker.journal import Journal
 from addendum.broker.principal import Ledgers
+from addendum.canon import canonical
 from addendum.errors import CapabilityError, ConfigError, NotFound, Rejected, UnknownOutcome, UsageError
 from addendum.kernel.policy import Allowances
 from addendum.ports import Reply, Request, Sandbox, Usage
@@ -161,6 +162,25 @@ def test_another_payload_is_asked_about_anew_with_the_difference(context: Contex
     assert difference(journal.value(asked.instead), journal.value(asked.payload)) == {"/path": ["a", "b"]}
     back = revise(context, "r", ONE)
     assert (back.status, files.deleted) == ("waiting", [])  # the old yes is over
+
+
+def test_a_payload_with_a_whole_float_beyond_2_53_is_asked_about_again(context: Context, files: Files) -> None:
+    """What was asked before is written once more beside it, and a grant with such a number is read back as it was."""
+    from addendum.broker.reconcile import difference, questions
+
+    own = {"where": {"/path": {"maximum": 1e20}}}
+    found = go(context, ONE.replace('"a"', "1.5e18"), approval=[{"when": "always"}], own=own)
+    assert found.status == "waiting"
+    assert revise(context, "r", ONE.replace('"a"', "2.5e18")).status == "waiting"
+    journal = Journal(context.store, "r")
+    (asked,) = questions(journal.read())
+    assert repr(difference(journal.value(asked.instead), journal.value(asked.payload))) == repr(
+        {"/path": [1.5e18, 2.5e18]}
+    )
+    assert canonical(journal.history.grant)
+    operate.approve(context, "r", approved=True)
+    assert resume(context, "r").status == "completed"
+    assert repr(files.deleted) == repr([{"path": 2.5e18}])
 
 
 def test_from_the_nth_call_on_a_person_is_asked(context: Context, files: Files) -> None:
