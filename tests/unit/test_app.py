@@ -963,3 +963,36 @@ async def orchestrate(ctx, args):
     with opened() as app:
         assert app.resume("r").result == 2
     assert sum(1 for entry in store.entries("r") if entry.kind == "sleep") == 1
+
+
+def test_a_races_loser_that_fails_later_is_not_tried_again(app: App) -> None:
+    """Its failure may pass, and nobody waits for it any more."""
+    free, failed, tries = asyncio.Event(), asyncio.Event(), list[int]()
+
+    @app.capability("a.fast", effect="read")
+    async def fast() -> int:
+        return 1
+
+    @app.capability("a.slow", effect="read")
+    async def slow() -> int:
+        tries.append(1)
+        await free.wait()
+        failed.set()
+        raise CapabilityError("rate_limited", "busy", retryable=True)
+
+    @app.capability("a.then", effect="read")
+    async def then(i: int) -> int:
+        free.set()
+        await failed.wait()
+        return i
+
+    result = app.run(
+        """
+async def orchestrate(ctx, args):
+    found = await ctx.race([ctx.run("a.slow", {}), ctx.run("a.fast", {})])
+    for i in range(3):
+        await ctx.run("a.then", {"i": i})
+    return found
+"""
+    )
+    assert (result.status, result.result, len(tries)) == ("completed", 1, 1)
