@@ -19,6 +19,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import Any, Final
 
 from addendum.authority.book import Book, Hold
@@ -68,7 +69,7 @@ class Ledger:
         self.revoked = False
         self.totals: dict[str, Totals] = {}
         self.recent: deque[Dispatch] = deque(maxlen=REMEMBERED)
-        self.book = Book(self.totals, self.recent, agents, REMEMBERED)
+        self.book = Book(self.totals, self.recent, agents, REMEMBERED, -inf if since is None else since)
         self.open: dict[Key, Hold] = {}
         self._mine: dict[Key, Hold] = {}
         self._need = (since, values)
@@ -130,8 +131,10 @@ class Ledger:
         return self.book.agents == agents and long_enough and (all_values or not values)
 
     def forget(self, since: float) -> None:
-        """Drop the dispatches before a time, which no window reaches. Without a window that is open, none is left."""
-        self._need = (since, self._need[1])
+        """Drop the dispatches before a time, which no window reaches. Without a window that is open, none is left. If
+        the clock was set back, fewer are known than from that time on."""
+        self.book.since = max(since, self.book.since)
+        self._need = (self.book.since, self._need[1])
         while self.recent and self.recent[0].at < since:
             self.recent.popleft()
 
@@ -201,7 +204,7 @@ class Ledger:
         totals.calls += 1
         totals.bytes_out += hold.bytes_out
         if mine is not None:
-            self.book.unwritten.remove(mine)
+            self.book.wrote(mine, dispatch.at)
         else:
             self.book.carry(hold)
             self.book.in_flight[hold.capability] += 1
