@@ -38,6 +38,8 @@ KEPT: Final = 8
 VALUES: Final = 10_000
 """How many different values at pointers, over all capabilities and meters, accounts may know that are kept."""
 ENDS: Final = ("record", "retry", "abandon", "drafted")
+SEVERAL: Final = f"{LEDGER}several"
+"""No journal: what is beside an append in more than one of them."""
 
 
 def ledger_of(principal: str) -> str:
@@ -278,23 +280,40 @@ class Ledgers:
 
 def settling(run: str, history: History, new: Sequence[Entry], ledger: Ledger | None = None) -> Beside | None:
     """Return what entries of a run's journal settle in its principal's accounts; None if they settle nothing. If those
-    are `ledger`, only as long as nobody else wrote there."""
+    are `ledger`, only as long as nobody else wrote there. Entries that settle in the accounts of several principals are
+    for `SEVERAL`: they can't be written at once."""
     found: list[Entry] = []
-    principal = ""
+    principals = set[str]()
     for entry in new:
-        if entry.kind not in ENDS:
-            continue
-        body = entry.body
-        number = body["attempt"]
-        held = history.held_by(number)
+        held = _held(history, entry)
         if held is None:
             continue
-        principal, number = held
+        body, (principal, number) = entry.body, held
+        principals.add(principal)
         result = body.get("result")
         back = result["size"] if result else 0
         taken = (body.get("cost", 0), body.get("tokens", 0), back, body.get("micros", 0))
         found.append(settle_entry((run, number), *taken))
     if not found:
         return None
-    name = ledger_of(principal)
+    name = ledger_of(principals.pop()) if len(principals) == 1 else SEVERAL
     return Beside(name, found, ledger.seq if ledger is not None and ledger.name == name else None)
+
+
+def apart(history: History, new: Sequence[Entry]) -> list[list[Entry]]:
+    """Return entries of a run's journal in their order, in parts that settle in one principal's accounts each."""
+    parts: list[list[Entry]] = [[]]
+    principal = ""
+    for entry in new:
+        held = _held(history, entry)
+        if held is not None:
+            if principal and held[0] != principal:
+                parts.append([])
+            principal = held[0]
+        parts[-1].append(entry)
+    return parts
+
+
+def _held(history: History, entry: Entry) -> tuple[str, int] | None:
+    """Return in whose accounts the attempt is held that an entry ends, and its number."""
+    return history.held_by(entry.body["attempt"]) if entry.kind in ENDS else None
