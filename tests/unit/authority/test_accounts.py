@@ -246,6 +246,29 @@ def test_a_window_that_forgot_is_made_anew_from_what_is_remembered() -> None:
     assert isinstance(reserve(accounts, now=1_010.0), Later)
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_a_clock_that_jumps_refills_nothing(seed: int) -> None:
+    """Wherever it jumps: of what was let through, whatever has a time within the last minute or one still to come is
+    at most the limit; and accounts that were opened anew let through the same."""
+    chance, now = random.Random(seed), 1_000.0
+    most = chance.randint(1, 5)
+    own = [{"meter": "calls", "max": most, "per": "minute"}]
+    kept, said = opened(own=own), set[type]()
+    for _ in range(80):
+        now = max(0.0, now + chance.choice((0.0, 1.0, 1.0, 20.0, 61.0, 90.0, -1.0, -30.0, -100.0, -300.0)))
+        recent = kept.history.recent
+        anew = opened(own=own)
+        anew.history.recent.extend(recent)
+        found = [reserve(accounts, now=now) for accounts in (kept, anew)]
+        assert found[0] == found[1] or not any(isinstance(each, Hold) for each in found)
+        said.add(type(found[0]))
+        if isinstance(found[0], Hold):
+            recent.append(Dispatch(now, "mail.send", 20, 9))
+            kept.written()
+            assert sum(each.at > now - 60.0 for each in recent) <= most
+    assert said == {Hold, Later}
+
+
 def test_a_hold_counts_from_when_it_was_written() -> None:
     """It leaves no window sooner than its attempt's own time says."""
     accounts = opened(own=[{"meter": "calls", "max": 2, "per": "minute"}])
