@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice, zip_longest
+from math import inf
 
 from addendum.authority.book import Book, Hold, Later, Over, Terms, counts, terms
 from addendum.authority.catalog import Capability
@@ -139,9 +141,9 @@ class Accounts:
         if self.history.children or (mine.common and self.principal is None):
             return range(len(mine.limits))
         name, asks = asked.capability, asked.amounts
-        found = self.book.near(mine.own, name, asks) if mine.own else []
+        found = self.book.near(mine.own, name, asks, self.at) if mine.own else []
         if mine.common and self.principal is not None:
-            found += self.principal.near(mine.common, name, asks)
+            found += self.principal.near(mine.common, name, asks, self.at)
             found.sort()
         return found
 
@@ -164,11 +166,14 @@ class Accounts:
             self.principal.undo(taken)
 
     def written(self) -> None:
-        """The attempts of all holds so far are in the journal, and count from there."""
-        for taken in self.book.unwritten:
+        """The attempts of all holds so far are in the journal, and count from there, and from the times that they have
+        there."""
+        book = self.book
+        last = islice(reversed(self.history.recent), len(book.unwritten))
+        for taken, sent in reversed(list(zip_longest(reversed(book.unwritten), last))):
             if taken.targets:
-                self.book.target(taken)
-        self.book.unwritten.clear()
+                book.target(taken)
+            book.wrote(taken, -inf if sent is None else sent.at)
 
     def settle(self, taken: Hold) -> None:
         """Give a hold back; what the call really took is in the journal by now."""
@@ -185,11 +190,11 @@ class Accounts:
     def level(self, limit: Limit) -> tuple[int | float, int | float]:
         """Return how much of a limit is used and held; what children used is used, and what they have is held."""
         if limit.principal:
-            return self.principal.level(limit) if self.principal is not None else (0, 0)
+            return self.principal.level(limit, self.at) if self.principal is not None else (0, 0)
         if of_whole(limit):
             own: tuple[int | float, int | float] = (self._whole()[limit.meter], 0)
         else:
-            own = self.book.level(limit)
+            own = self.book.level(limit, self.at)
         ended, given = self.delegated(limit)
         return own[0] + ended, own[1] + given
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
+from math import inf
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from addendum.authority.catalog import Capability
@@ -253,6 +255,8 @@ class Book:
     agents: frozenset[str] = frozenset()
     most_recent: int | None = None
     """How many dispatches `recent` can remember."""
+    since: float = -inf
+    """The time up to which dispatches may be missing in `recent`."""
     held: dict[str, Counter[str]] = field(default_factory=lambda: {meter: Counter() for meter in HELD})
     in_flight: Counter[str] = field(default_factory=Counter)
     unwritten: list[Hold] = field(default_factory=list)
@@ -264,8 +268,12 @@ class Book:
     """By a limit's key: however much it lets through, the same is in the window."""
     _watching: list[tuple[str | None, int, Window]] = field(default_factory=list)
     """The windows with the capability that each counts, and its meter's place in `METERED`."""
+    _times: list[float] = field(default_factory=list)
+    """The times at which the holds of `unwritten` were taken."""
+    _latest: float = -inf
+    """The latest time that windows know of: nothing is taken before it, whatever the clock says."""
 
-    def near(self, gauges: Iterable[Gauge], name: str, asks: Amounts) -> list[int]:
+    def near(self, gauges: Iterable[Gauge], name: str, asks: Amounts, now: float) -> list[int]:
         """Return the places of the limits that a call of a capability comes close to, or that have to be looked at
         closely anyway. The others have room for it, whatever `check` finds in detail: what has left a window, say."""
         one = self._amounts(name)
@@ -275,7 +283,7 @@ class Book:
             level = levels[over][meter]
             if over == _WINDOW:
                 window = windows.get(key)
-                level = window.level if window is not None and window.full is None else most
+                level = window.level if window is not None and window.knows(now) else most
             elif over == _DISTINCT:
                 level = len(self.seen.get(key, ())) + len(self.unwritten)
             elif over == _CLOSELY:
@@ -329,7 +337,7 @@ class Book:
                 return Over(limit, 0, 0, asks)  # no window ever has room for it
             if asks > most:
                 return Later(limit, None)  # until a child gives back
-            later = self._window(limit, limit.per).room(asks, most, now)
+            later = self._window(limit, limit.per, now).room(asks, most, now)
             return None if later is None else Later(limit, later)
         if limit.by:
             level = self._each(limit, asked.targets.get(counts(limit)))
@@ -353,11 +361,22 @@ class Book:
         self.carry(taken)
         self.in_flight[taken.capability] += 1
         self.unwritten.append(taken)
+        self._times.append(now)
         if self._watching:
-            amounts = taken.amounts
+            at, amounts = self._at(now), taken.amounts
+            self._times[-1] = at
             for name, meter, window in self._watching:
                 if name is None or name == taken.capability:
-                    window.take(now, amounts[meter])
+                    window.take(at, amounts[meter])
+
+    def wrote(self, taken: Hold, at: float) -> None:
+        """A hold is in the journal now. It counts in windows from the time that it has there, if that is later."""
+        before = self._forget(taken)
+        if self._watching and at > before:
+            at, amounts = self._at(at), taken.amounts
+            for name, meter, window in self._watching:
+                if name is None or name == taken.capability:
+                    window.move(before, at, amounts[meter])
 
     def carry(self, taken: Hold) -> None:
         """Hold what a call may still take; it counts as sent already."""
@@ -372,11 +391,22 @@ class Book:
     def undo(self, taken: Hold) -> None:
         """Take a hold back: its attempt was not written."""
         self.settle(taken)
-        self.unwritten.remove(taken)
-        amounts = taken.amounts
+        before, amounts = self._forget(taken), taken.amounts
         for name, meter, window in self._watching:
             if name is None or name == taken.capability:
-                window.undo(amounts[meter])
+                window.undo(before, amounts[meter])
+
+    def _forget(self, taken: Hold) -> float:
+        """Return the time at which a hold was taken that isn't one of those that aren't written any more."""
+        index = self.unwritten.index(taken)
+        del self.unwritten[index]
+        return self._times.pop(index)
+
+    def _at(self, now: float) -> float:
+        """Return the time from which what is taken now counts in windows."""
+        if now > self._latest:
+            self._latest = now
+        return self._latest
 
     def settle(self, taken: Hold) -> None:
         """Give a hold back; what the call really took is in the totals by now."""
@@ -418,15 +448,18 @@ class Book:
         most = max((sums[index] for sums in known.values()), default=0)
         return max([most, *(known.get(at, (0, 0, 0))[index] + amount for at, amount in coming.items())])
 
-    def level(self, limit: Limit) -> tuple[int | float, int | float]:
-        """Return how much of a limit is used and held."""
+    def level(self, limit: Limit, now: float | None = None) -> tuple[int | float, int | float]:
+        """Return how much of a limit is used and held; with a time, of a window what isn't over then."""
         name = limit.capability
         if limit.by:
             return self._each(limit), 0
         if limit.meter.startswith(DISTINCT):
             return sum(map(len, self._seen(name or "", limit.meter))), 0
         if isinstance(limit.per, float):
-            return self._window(limit, limit.per).level, 0
+            window = self._window(limit, limit.per, now)
+            if now is not None:
+                window.slide(now)
+            return window.level, 0
         meter = limit.meter
         if meter == "in_flight":
             return 0, _sum(self.in_flight, name)
@@ -459,9 +492,11 @@ class Book:
 
     def sent(self, dispatch: Dispatch) -> None:
         """Note a dispatch of another process in the windows that are open."""
-        for name, meter, window in self._watching:
-            if name is None or name == dispatch.capability:
-                window.add(dispatch.at, self._amount(METERED[meter], dispatch))
+        if self._watching:
+            at = self._at(dispatch.at)
+            for name, meter, window in self._watching:
+                if name is None or name == dispatch.capability:
+                    window.add(at, self._amount(METERED[meter], dispatch))
 
     def only(self, keys: Iterable[tuple[object, ...]]) -> None:
         """Close the windows of all limits but those with these keys."""
@@ -482,27 +517,43 @@ class Book:
 
     def _counted(self, limit: Limit, recent: Sequence[Dispatch]) -> tuple[list[float], list[int | float]]:
         """Return the times and the amounts that a window counts of dispatches."""
-        name, meter = limit.capability, limit.meter
-        counted = recent if name is None else [each for each in recent if each.capability == name]
-        at = [each.at for each in counted]
+        name, meter, counted = limit.capability, limit.meter, recent
+        at = list(accumulate((each.at for each in recent), max))
+        if name is not None:
+            at = [time for time, each in zip(at, recent, strict=True) if each.capability == name]
+            counted = [each for each in recent if each.capability == name]
         if meter == "calls":
             return at, [1] * len(at)
         if meter == "bytes_out":
             return at, [each.bytes_out for each in counted]
         return at, [self._amount(meter, each) for each in counted]
 
-    def _window(self, limit: Limit, seconds: float) -> Window:
+    def _window(self, limit: Limit, seconds: float, now: float | None = None) -> Window:
+        """Return a limit's window. One that has forgotten what counts now, since the clock was set back, is made anew
+        from what is remembered."""
         found = self.windows.get(limit.key)
-        if found is None:
-            recent = list(self.recent)
-            found = self.windows[limit.key] = Window.of(seconds, *self._counted(limit, recent))
-            self._watching.append((limit.capability, METERED.index(limit.meter), found))
-            if self.most_recent is not None and len(recent) >= self.most_recent:
-                found.full = recent[0].at + seconds  # there may have been more than are remembered
-            for each in self.unwritten:
-                if limit.capability in (None, each.capability):
-                    found.add(recent[-1].at if recent else 0.0, each.of(limit.meter))
-        return found
+        if found is not None and (now is None or found.knows(now) or found.gone <= self._missing):
+            return found
+        self._watching = [each for each in self._watching if each[2] is not found]
+        recent = list(self.recent)
+        made = self.windows[limit.key] = Window.of(seconds, *self._counted(limit, recent))
+        made.gone = self._missing
+        if recent:
+            self._at(max(each.at for each in recent))
+        self._watching.append((limit.capability, METERED.index(limit.meter), made))
+        for taken, at in zip(self.unwritten, self._times, strict=True):
+            if limit.capability in (None, taken.capability):
+                made.add(self._at(at), taken.of(limit.meter))
+        return made
+
+    @property
+    def _missing(self) -> float:
+        """The time up to which dispatches may be missing in what is remembered."""
+        recent = self.recent
+        if self.most_recent is None or not isinstance(recent, Sequence) or len(recent) < self.most_recent:
+            return self.since
+        oldest: float = recent[0].at
+        return max(self.since, oldest)
 
 
 def used(meter: str, name: str, totals: Totals, agents: Collection[str]) -> int | float:

@@ -1,21 +1,27 @@
-"""A sliding window of one limit: how much was taken in the last so many seconds. Cheap however many entries it has."""
+"""A sliding window of one limit: how much was taken in the last so many seconds. Cheap however many entries it has.
+
+A clock that is set back, or forth and back again, refills nothing. What is taken counts from the latest time that was
+known until then, so that entries are in the order of their times, and it leaves when the clock itself is so many
+seconds further. What has left isn't known any more: should the clock be set back to before that, nobody may rely on
+the window until it has caught up.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 
 @dataclass(slots=True)
 class Window:
-    """What was taken within `seconds`. `full` is a time until which nobody may rely on what is known: there were more
-    entries than are remembered."""
+    """What was taken within `seconds`. `gone` is the time up to which what was taken isn't known, or not any more."""
 
     seconds: float
     entries: deque[tuple[float, int | float]] = field(default_factory=deque)
     level: int | float = 0
-    full: float | None = None
+    gone: float = -inf
 
     @classmethod
     def of(cls, seconds: float, at: Iterable[float], amounts: Sequence[int | float]) -> Window:
@@ -24,30 +30,43 @@ class Window:
 
     def add(self, at: float, amount: int | float) -> None:
         """Note that an amount was taken."""
-        self.entries.append((at, amount))
+        entries = self.entries
+        entries.append((at if not entries or entries[-1][0] <= at else entries[-1][0], amount))
         self.level += amount
 
     def take(self, now: float, amount: int | float) -> None:
         """Take an amount now. What is over is forgotten here too, since nobody asks a window that is far from full."""
-        entries = self.entries
-        if entries and (entries[-1][0] > now or entries[0][0] <= now - self.seconds):
-            self._slide(now)
-        entries.append((now, amount))
-        self.level += amount
+        if self.entries and self.entries[0][0] <= now - self.seconds:
+            self.slide(now)
+        self.add(now, amount)
 
-    def undo(self, amount: int | float) -> None:
-        """Take the newest entry of this amount back: it was never sent."""
+    def undo(self, at: float, amount: int | float) -> None:
+        """Take back what was taken at a time: the first entry of this amount from then on, if it isn't over."""
+        place = None
         for index in range(len(self.entries) - 1, -1, -1):
-            if self.entries[index][1] == amount:
-                del self.entries[index]
-                self.level -= amount
-                return
+            found = self.entries[index]
+            if found[0] < at:
+                break
+            if found[1] == amount:
+                place = index
+        if place is not None:
+            del self.entries[place]
+            self.level -= amount
+
+    def move(self, before: float, at: float, amount: int | float) -> None:
+        """What was taken counts from a later time: it was held up before it could leave."""
+        self.undo(before, amount)
+        self.add(at, amount)
+
+    def knows(self, now: float) -> bool:
+        """Whether all is known that counts now."""
+        return self.gone <= now - self.seconds
 
     def room(self, asks: int | float, most: int | float, now: float) -> float | None:
         """Return when there is room for an amount, None if there is now. `asks` has to be at most `most`."""
-        self._slide(now)
-        if self.full is not None and self.full > now:
-            return self.full
+        self.slide(now)
+        if not self.knows(now):
+            return self.gone + self.seconds
         if self.level + asks <= most:
             return None
         left = self.level
@@ -57,11 +76,11 @@ class Window:
                 return at + self.seconds
         return now + self.seconds
 
-    def _slide(self, now: float) -> None:
-        """Forget what is over. A clock that was set back refills nothing: what seems to be still to come is now."""
-        ahead: list[int | float] = []
-        while self.entries and self.entries[-1][0] > now:
-            ahead.append(self.entries.pop()[1])
-        self.entries.extend((now, amount) for amount in reversed(ahead))
-        while self.entries and self.entries[0][0] <= now - self.seconds:
-            self.level -= self.entries.popleft()[1]
+    def slide(self, now: float) -> None:
+        """Forget what is over."""
+        entries = self.entries
+        while entries and entries[0][0] <= now - self.seconds:
+            at, amount = entries.popleft()
+            self.level -= amount
+            if at > self.gone:
+                self.gone = at

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from addendum import canon
-from addendum.broker.principal import Ledger, settling
+from addendum.broker.principal import ENDS, SEVERAL, Ledger, apart, settling
 from addendum.canon import Digest, Json
 from addendum.errors import JournalMoved, StoreCorrupt
 from addendum.ports import Beside, Lease, Store
@@ -59,8 +59,23 @@ class Journal:
     ) -> list[Stored]:
         """Append entries durably and fold them in, with whatever an operator put before them.
 
-        What ends an attempt that is held in a principal's accounts settles it there in the same transaction.
+        What ends an attempt that is held in a principal's accounts settles it there in the same transaction. If those
+        of several principals end, which can only be after another grant, there is a transaction for each, in order.
         """
+        if beside is not None and beside.run == SEVERAL:
+            ended = self.append(*(entry for entry in new if entry.kind in ENDS))
+            rest = [entry for entry in new if entry.kind not in ENDS]
+            return ended + self._append(rest, blobs, Beside(self.run, own=self.history.seq))
+        parts: Sequence[Sequence[Entry]] = [new] if beside is not None or len(new) < 2 else apart(self.history, new)
+        stored = self._append(parts[0], blobs, beside)
+        for part in parts[1:]:
+            stored += self._append(part, None, None)
+        return stored
+
+    def _append(
+        self, new: Sequence[Entry], blobs: Mapping[Digest, bytes] | None, beside: Beside | None
+    ) -> list[Stored]:
+        """Append entries in one transaction. The blobs of all parts go with the first."""
         settled: Ledger | None = None
         if beside is None:
             beside = settling(self.run, self.history, new, self.ledger)

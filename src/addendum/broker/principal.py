@@ -19,6 +19,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import Any, Final
 
 from addendum.authority.book import Book, Hold
@@ -37,6 +38,8 @@ KEPT: Final = 8
 VALUES: Final = 10_000
 """How many different values at pointers, over all capabilities and meters, accounts may know that are kept."""
 ENDS: Final = ("record", "retry", "abandon", "drafted")
+SEVERAL: Final = f"{LEDGER}several"
+"""No journal: what is beside an append in more than one of them."""
 
 
 def ledger_of(principal: str) -> str:
@@ -68,7 +71,7 @@ class Ledger:
         self.revoked = False
         self.totals: dict[str, Totals] = {}
         self.recent: deque[Dispatch] = deque(maxlen=REMEMBERED)
-        self.book = Book(self.totals, self.recent, agents, REMEMBERED)
+        self.book = Book(self.totals, self.recent, agents, REMEMBERED, -inf if since is None else since)
         self.open: dict[Key, Hold] = {}
         self._mine: dict[Key, Hold] = {}
         self._need = (since, values)
@@ -130,8 +133,10 @@ class Ledger:
         return self.book.agents == agents and long_enough and (all_values or not values)
 
     def forget(self, since: float) -> None:
-        """Drop the dispatches before a time, which no window reaches. Without a window that is open, none is left."""
-        self._need = (since, self._need[1])
+        """Drop the dispatches before a time, which no window reaches. Without a window that is open, none is left. If
+        the clock was set back, fewer are known than from that time on."""
+        self.book.since = max(since, self.book.since)
+        self._need = (self.book.since, self._need[1])
         while self.recent and self.recent[0].at < since:
             self.recent.popleft()
 
@@ -201,7 +206,7 @@ class Ledger:
         totals.calls += 1
         totals.bytes_out += hold.bytes_out
         if mine is not None:
-            self.book.unwritten.remove(mine)
+            self.book.wrote(mine, dispatch.at)
         else:
             self.book.carry(hold)
             self.book.in_flight[hold.capability] += 1
@@ -275,23 +280,40 @@ class Ledgers:
 
 def settling(run: str, history: History, new: Sequence[Entry], ledger: Ledger | None = None) -> Beside | None:
     """Return what entries of a run's journal settle in its principal's accounts; None if they settle nothing. If those
-    are `ledger`, only as long as nobody else wrote there."""
+    are `ledger`, only as long as nobody else wrote there. Entries that settle in the accounts of several principals are
+    for `SEVERAL`: they can't be written at once."""
     found: list[Entry] = []
-    principal = ""
+    principals = set[str]()
     for entry in new:
-        if entry.kind not in ENDS:
-            continue
-        body = entry.body
-        number = body["attempt"]
-        held = history.held_by(number)
+        held = _held(history, entry)
         if held is None:
             continue
-        principal, number = held
+        body, (principal, number) = entry.body, held
+        principals.add(principal)
         result = body.get("result")
         back = result["size"] if result else 0
         taken = (body.get("cost", 0), body.get("tokens", 0), back, body.get("micros", 0))
         found.append(settle_entry((run, number), *taken))
     if not found:
         return None
-    name = ledger_of(principal)
+    name = ledger_of(principals.pop()) if len(principals) == 1 else SEVERAL
     return Beside(name, found, ledger.seq if ledger is not None and ledger.name == name else None)
+
+
+def apart(history: History, new: Sequence[Entry]) -> list[list[Entry]]:
+    """Return entries of a run's journal in their order, in parts that settle in one principal's accounts each."""
+    parts: list[list[Entry]] = [[]]
+    principal = ""
+    for entry in new:
+        held = _held(history, entry)
+        if held is not None:
+            if principal and held[0] != principal:
+                parts.append([])
+            principal = held[0]
+        parts[-1].append(entry)
+    return parts
+
+
+def _held(history: History, entry: Entry) -> tuple[str, int] | None:
+    """Return in whose accounts the attempt is held that an entry ends, and its number."""
+    return history.held_by(entry.body["attempt"]) if entry.kind in ENDS else None

@@ -300,7 +300,7 @@ class Settler:
             )
             self.flights.flying[attempt.number] = flight
             requests.append((self.draft.request(flight.call, attempt), each.capability.timeout))
-            self._sent(flight.call, attempt, each.tries)
+            self.notice(_dispatched(flight.call, attempt, each.tries))
         self.commits.tally.dispatched += len(requests)
         self.dispatcher.send(requests)
 
@@ -312,18 +312,6 @@ class Settler:
             self.accounts.settle(each.hold)
             if self.journal.history.revoked:
                 self.flights.blocked.append((each.decision.call, Over(Limit("revoked", 0), 0, 0, 0)))
-
-    def _sent(self, call: Call, attempt: Attempt, tries: int) -> None:
-        self.notice(
-            {
-                "event": "dispatched",
-                "identity": call.identity,
-                "capability": call.capability,
-                "attempt": attempt.number,
-                "try": tries,
-                "price": attempt.hold,
-            }
-        )
 
     # --- answers -----------------------------------------------------------------------------------------------
 
@@ -464,6 +452,17 @@ class Settler:
     def accounts(self) -> Accounts:
         """The accounts that the desk keeps."""
         return self.desk.accounts
+
+
+def _dispatched(call: Call, attempt: Attempt, tries: int) -> dict[str, Any]:
+    return {
+        "event": "dispatched",
+        "identity": call.identity,
+        "capability": call.capability,
+        "attempt": attempt.number,
+        "try": tries,
+        "price": attempt.hold,
+    }
 
 
 def _void(attempt: Attempt, why: str) -> Entry:

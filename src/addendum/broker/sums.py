@@ -2,7 +2,8 @@
 
 A sum is derived and can be left out: accounts are what their journal says. It is used only while the entry that it goes
 up to is still the one that it was made from, by its chain; `addendum meters NAME --verify` makes it anew from all of
-them. What was sent since the sum before stands in it too, so that a window reads only as many sums as it is long.
+them. What was sent since the sum before stands in it too, so that a window reads only as many sums as it is long: each
+says what the latest time before it was, which isn't that of its neighbour when the clock was set back in between.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ class Sums:
         self.name = f"{ledger}/sums"
         self.upto = 0
         self._last = 0
+        self._latest = 0
+        """The latest time of all that was sent up to the last sum, in milliseconds."""
 
     def read(self, since: float | None, values: bool) -> tuple[Sum | None, list[Dispatch], list[Hold]]:
         """Return the last sum that can be used, what was sent before it from a time on, and, if `values` are asked for,
@@ -61,13 +64,14 @@ class Sums:
             return None, [], []
         if body is None or self._chain(body["upto"]) != body["chain"]:
             return None, [], []
-        self.upto, self._last = body["upto"], self.store.head(self.name)[0]
-        parts = [body]
+        last, parts = self.store.head(self.name)[0], [body]
         while parts[-1]["before"] and (values or since is None or _reaches(parts[-1], since)):
             older = self._entry(parts[-1]["before"])
             if older is None:
                 return None, [], []
             parts.append(older)
+        self.upto, self._last = body["upto"], last
+        self._latest = max(parts[-1].get("earlier_ms", 0), *map(_latest, parts), 0)
         opened = {(each["run"], each["attempt"]): hold_from(each) for each in body["open"]}
         totals = {name: _totals(each) for name, each in body["totals"].items()}
         parts.reverse()
@@ -77,12 +81,15 @@ class Sums:
 
     def write(self, found: Sum, sent: Sequence[tuple[Dispatch, Hold]]) -> None:
         """Write a sum, with what was sent since the one before."""
-        body = {**found.body(), "chain": self._chain(found.upto), "before": self._last, **_columns(sent)}
+        columns = _columns(sent)
+        before = {"before": self._last, "earlier_ms": self._latest}
+        body = {**found.body(), "chain": self._chain(found.upto), **before, **columns}
         try:
             (stored,) = self.store.append(self.name, [Entry("sum", body)])
         except NotFound:
             return  # accounts that an older program made
         self.upto, self._last = found.upto, stored.seq
+        self._latest = max(self._latest, _latest(columns))
 
     def _entry(self, seq: int) -> Mapping[str, Any] | None:
         return (
@@ -133,9 +140,14 @@ def _pointed(part: Mapping[str, Any]) -> Iterable[Hold]:
 
 
 def _reaches(part: Mapping[str, Any], since: float) -> bool:
-    """Whether what was sent before a part may be younger than a time: its own oldest is."""
-    at = [row[0] for row in part["sent"][:1]] if "sent" in part else part["at_ms"]
-    return not at or at[0] / 1000 > since
+    """Whether something was sent before a part that is younger than a time. Sums that an older program wrote don't say
+    it: those before them have to be read."""
+    return "earlier_ms" not in part or part["earlier_ms"] / 1000 > since
+
+
+def _latest(part: Mapping[str, Any]) -> int:
+    """Return the latest time in a part, in milliseconds; 0 for none."""
+    return max((row[0] for row in part["sent"]) if "sent" in part else part["at_ms"], default=0)
 
 
 def _numbers(totals: Totals) -> list[int]:

@@ -204,22 +204,91 @@ def test_a_window_waits_until_its_oldest_entry_is_over() -> None:
 
 
 def test_a_clock_set_back_refills_nothing() -> None:
-    """After a day back, what was full is full; and it isn't full for longer than one more window."""
+    """After a day back, what was full is full, until the clock itself is a window further."""
     accounts = opened(own=[{"meter": "calls", "max": 1, "per": "minute"}])
     assert isinstance(reserve(accounts, now=100_000), Hold)
     later = reserve(accounts, now=100_000 - 86_400)
     assert isinstance(later, Later)
-    assert later.at == 100_000 - 86_400 + 60
+    assert later.at == 100_060
 
 
 def test_a_clock_set_back_while_a_window_is_wide_refills_nothing() -> None:
-    """What was taken while nobody looked closely counts for one more window from then on, too."""
+    """What was taken meanwhile counts from the latest time that was known, and isn't over when the clock is right."""
     accounts = opened(own=[{"meter": "calls", "max": 4, "per": "minute"}])
     back = 100_000.0 - 86_400
     assert all(isinstance(reserve(accounts, now=now), Hold) for now in (100_000.0, back, back + 1, back + 2))
     later = reserve(accounts, now=back + 3)
     assert isinstance(later, Later)
-    assert later.at == back + 60
+    assert later.at == 100_060
+    assert isinstance(reserve(accounts, now=100_010), Later)
+    assert isinstance(reserve(accounts, now=100_060), Hold)
+
+
+def test_a_clock_that_was_ahead_refills_nothing() -> None:
+    """What a window forgot while the clock was ahead counts when it is right again, near the limit and far from it."""
+    for most in (3, 100):
+        window = Window(60.0)
+        for second in range(3):
+            window.take(1_000.0 + second, 1)
+        window.take(90_000.0, 1)
+        assert (window.level, window.knows(90_000.0), window.knows(1_010.0)) == (1, True, False)
+        assert window.room(1, most, 1_010.0) == 1_062.0
+
+
+def test_a_window_that_forgot_is_made_anew_from_what_is_remembered() -> None:
+    """The clock was a day ahead for one call: what was sent before is in the journal's fold, and counts again."""
+    accounts = opened(own=[{"meter": "calls", "max": 5, "per": "minute"}])
+    for now in (1_000.0, 1_001.0, 1_002.0, 90_000.0):
+        assert isinstance(reserve(accounts, now=now), Hold)
+        accounts.history.recent.append(Dispatch(now, "mail.send", 20, 9))
+        accounts.written()
+    assert isinstance(reserve(accounts, now=1_010.0), Hold)
+    assert isinstance(reserve(accounts, now=1_010.0), Later)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_clock_that_jumps_refills_nothing(seed: int) -> None:
+    """Wherever it jumps: of what was let through, whatever has a time within the last minute or one still to come is
+    at most the limit; and accounts that were opened anew let through the same."""
+    chance, now = random.Random(seed), 1_000.0
+    most = chance.randint(1, 5)
+    own = [{"meter": "calls", "max": most, "per": "minute"}]
+    kept, said = opened(own=own), set[type]()
+    for _ in range(80):
+        now = max(0.0, now + chance.choice((0.0, 1.0, 1.0, 20.0, 61.0, 90.0, -1.0, -30.0, -100.0, -300.0)))
+        recent = kept.history.recent
+        anew = opened(own=own)
+        anew.history.recent.extend(recent)
+        found = [reserve(accounts, now=now) for accounts in (kept, anew)]
+        assert found[0] == found[1] or not any(isinstance(each, Hold) for each in found)
+        said.add(type(found[0]))
+        if isinstance(found[0], Hold):
+            recent.append(Dispatch(now, "mail.send", 20, 9))
+            kept.written()
+            assert sum(each.at > now - 60.0 for each in recent) <= most
+    assert said == {Hold, Later}
+
+
+def test_a_hold_counts_from_when_it_was_written() -> None:
+    """It leaves no window sooner than its attempt's own time says."""
+    accounts = opened(own=[{"meter": "calls", "max": 2, "per": "minute"}])
+    assert isinstance(reserve(accounts, now=1_000.0), Hold)
+    assert isinstance(reserve(accounts, now=1_000.001), Hold)
+    accounts.history.recent.extend(Dispatch(at, "mail.send", 20, 9) for at in (1_000.004, 1_000.005))
+    accounts.written()
+    later = reserve(accounts, now=1_060.002)
+    assert isinstance(later, Later)
+    assert later.at == 1_060.004
+
+
+def test_a_level_is_of_now() -> None:
+    """What is over isn't shown, though no call looked at the window."""
+    accounts = opened(own=[{"meter": "calls", "max": 5, "per": "minute"}])
+    assert isinstance(reserve(accounts, now=1_000.0), Hold)
+    (limit,) = (each for each in accounts.grant.every if each.per == 60.0)
+    assert accounts.level(limit) == (1, 0)
+    accounts.at = 1_060.0
+    assert accounts.level(limit) == (0, 0)
 
 
 def test_a_wide_window_forgets_what_is_over() -> None:
@@ -354,7 +423,8 @@ def test_the_first_look_refuses_and_admits_as_the_close_one(seed: int) -> None:
                             totals = book.totals.setdefault(hold.capability, Totals())  # type: ignore[attr-defined]
                             totals.calls, totals.bytes_out = totals.calls + 1, totals.bytes_out + hold.bytes_out
                     accounts.written()
-                    accounts.principal.unwritten.clear()
+                    for hold in list(accounts.principal.unwritten):
+                        accounts.principal.wrote(hold, now)
                 coming.clear()
             case 2 if chance.random() < 0.3:
                 for accounts in both:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from addendum.authority.book import Hold
+from addendum.authority.book import Hold, Later
 from addendum.authority.grant import Limit
 from addendum.broker.held import hold_entry, settle_entry
 from addendum.broker.principal import KEPT, VALUES, Ledger, Ledgers
@@ -121,6 +121,40 @@ def test_a_longer_window_reads_what_was_dropped() -> None:
         after = take(ledgers, store, since, values=values)
         assert (after is ledger) is same
         assert len(after.recent) >= 5
+
+
+def test_accounts_that_were_opened_with_a_clock_ahead_know_no_more_when_it_is_right() -> None:
+    """What they didn't read they don't know, whatever the clock says when they are given back."""
+    store = MemoryStore()
+    filled = Ledger(store, "team")
+    filled.prepare("2026-01-01T00:00:00Z")
+    for number in range(EVERY):
+        took(filled, number, float(number))
+    filled.rest()
+    ledgers, day = Ledgers(), 86_400.0
+    ahead = take(ledgers, store, day - 3600.0)
+    took(ahead, EVERY, day)
+    assert ahead.book.level(HOUR, day) == (3, 0)
+    room = ahead.book.check(HOUR, Hold("a.b", 10, 3), 510.0)
+    assert isinstance(room, Later)
+    assert room.at == day
+    ledgers.keep(ahead, 510.0 - 3600.0)
+    again = take(ledgers, store, 520.0 - 3600.0)
+    assert again is not ahead
+    assert again.book.level(HOUR, 520.0) == (3 * EVERY + 3, 0)
+
+
+def test_a_hold_counts_from_the_time_in_its_entry() -> None:
+    """It was reserved a little before it was written, and others only see the latter."""
+    store = MemoryStore()
+    _, ledger = kept(store, 1)
+    hold = Hold("a.b", 10, 3)
+    ledger.book.take(hold, 100.0)
+    beside = ledger.beside([(("mine", 1), hold)], 100.006)
+    store.append(ledger.name, beside.entries)
+    ledger.wrote(beside)
+    assert ledger.book.level(HOUR, 3700.004) == (3, 0)
+    assert ledger.book.level(HOUR, 3700.007) == (0, 0)
 
 
 def test_accounts_of_other_agents_are_not_used() -> None:

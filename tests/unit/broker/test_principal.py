@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 from pathlib import Path
 
+import pytest
+
 from addendum.authority.accounts import Accounts, Hold, Later, Over
 from addendum.authority.catalog import Capability, Catalog
 from addendum.authority.grant import from_json
@@ -25,12 +27,12 @@ MAIL = Capability(name="mail.send", effect="irreversible", price=10, max_result=
 CATALOG = Catalog([MAIL])
 
 
-def desk(store: Store, run: str, clock: Clock | None = None, **limits: int) -> Desk:
+def desk(store: Store, run: str, clock: Clock | None = None, principal: str = "team", **limits: int) -> Desk:
     """Open a run's accounts, with limits of the principal by meter."""
     found = from_json(
         {
             "capabilities": {"mail.send": {}},
-            "principal": "team",
+            "principal": principal,
             "limits": [{"meter": meter, "max": most, "scope": "principal"} for meter, most in limits.items()],
         }
     )
@@ -41,8 +43,8 @@ def desk(store: Store, run: str, clock: Clock | None = None, **limits: int) -> D
     return open_desk(journal, found, CATALOG, clock or ManualClock())
 
 
-def send(at: Desk) -> Hold | Over:
-    """Reserve for a call and write its attempt; when another process was first, look again."""
+def send(at: Desk, *voids: Entry) -> Hold | Over:
+    """Reserve for a call and write its attempt, with what voids others; when another process was first, look again."""
     while True:
         at.news()
         call = Call(0, "orchestrate/mail.send#0", "mail.send", {}, b"{}", "d")
@@ -65,10 +67,10 @@ def send(at: Desk) -> Hold | Over:
             drive=1,
             hold=hold.cost,
             at=at.clock.now(),
-            principal="team",
+            principal=at.grant.principal,
         )
         try:
-            at.write([Entry("attempt", attempt.body())], {}, [(number, hold)])
+            at.write([*voids, Entry("attempt", attempt.body())], {}, [(number, hold)])
         except JournalMoved:
             continue
         return hold
@@ -105,6 +107,43 @@ def test_an_attempt_without_an_end_stays_held_until_somebody_says() -> None:
     crashed.journal.append(*abandoned([lost], "operator", "it never arrived"))
     later.news()
     assert levels(later.accounts) == [(4, 0)]
+
+
+def opens(store: Store, *principals: str) -> list[int]:
+    """Return how many holds of each are without an end."""
+    found = [Ledger(store, principal) for principal in principals]
+    for ledger in found:
+        ledger.read()
+    return [len(ledger.open) for ledger in found]
+
+
+def test_attempts_of_two_principals_are_settled_where_they_are_held() -> None:
+    """Another grant names another principal while attempts of the one before have no end: each has its own accounts,
+    and what ends them together ends each where it is held."""
+    store = MemoryStore()
+    for principal in ("first", "second", "first"):
+        assert isinstance(send(desk(store, "one", None, principal, calls=9)), Hold)
+    assert opens(store, "first", "second") == [2, 1]
+    journal = Journal(store, "one")
+    journal.read()
+    journal.append(*abandoned(unresolved(journal.history), "operator", "none of them arrived"))
+    assert opens(store, "first", "second") == [0, 0]
+    assert not unresolved(journal.history)
+    assert [entry.kind for entry in store.entries("one")] == ["attempt"] * 3 + ["abandon"] * 3
+
+
+@pytest.mark.parametrize("principal", ["first", "second", "third", ""])
+@pytest.mark.parametrize("turned", [False, True])
+def test_attempts_of_two_principals_that_a_resume_voids_are_settled(principal: str, turned: bool) -> None:
+    """With the attempts that follow them, of one of the two, of a third one, or of none."""
+    store = MemoryStore()
+    for each in ("first", "second"):
+        send(desk(store, "one", None, each, calls=9))
+    at = desk(store, "one", None, principal, **({"calls": 9} if principal else {}))
+    voids = abandoned(unresolved(at.journal.history), "host", "it may be retried by itself")
+    assert isinstance(send(at, *(reversed(voids) if turned else voids)), Hold)
+    assert opens(store, "first", "second") == [int(principal == "first"), int(principal == "second")]
+    assert [attempt.number for attempt in unresolved(at.journal.history)] == [3]
 
 
 def test_a_process_that_looked_too_early_looks_again() -> None:

@@ -99,6 +99,32 @@ def test_a_sum_that_says_something_else_is_found_out() -> None:
         Ledger(store, "team").verify()
 
 
+def test_what_a_window_needs_is_read_though_the_clock_was_set_back() -> None:
+    """Sums aren't in the order of time then: an old one in between doesn't say that those before it are old."""
+    store = Counting()
+    ledger = Ledger(store, "team")
+    ledger.prepare("2026-01-01T00:00:00Z")
+    day, calls = 86_400.0, 0
+    for at in (0.0, day, 0.0, 0.0):
+        for number in range(EVERY):
+            calls += 1
+            hold = Hold("a.b", 10, 3)
+            ledger.book.take(hold, at + number / 100)
+            beside = ledger.beside([(("r", calls), hold)], at + number / 100)
+            store.append(ledger.name, beside.entries)
+            ledger.wrote(beside)
+        ledger.rest()
+    found = Ledger(store, "team", since=day - 90.0, values=False)
+    found.read()
+    assert sum(each.at >= day for each in found.recent) == EVERY
+    assert len(found.recent) == 3 * EVERY
+    found.verify()
+    store.read = 0
+    late = Ledger(store, "team", since=day + 90.0, values=False)
+    late.read()
+    assert (len(late.recent), store.read) == (EVERY, 2)
+
+
 def test_two_processes_sum_up_beside_each_other() -> None:
     """Each goes on from the sum that it knew; whichever is last is right."""
     store = MemoryStore()
@@ -122,6 +148,7 @@ def test_sums_that_an_older_program_wrote_are_read() -> None:
         (part,) = store.entries(name, after=seq - 1, upto=seq)
         body: dict[str, Any] = dict(part.body)
         columns = zip(body.pop("at_ms"), body.pop("of"), body.pop("cost"), body.pop("bytes_out"), strict=True)
+        del body["earlier_ms"]
         (meter, values), *none = body.pop("targets").items()
         assert not none
         body["sent"] = [
@@ -136,12 +163,17 @@ def test_sums_that_an_older_program_wrote_are_read() -> None:
     assert old.state == whole.state == mine.state
     assert list(old.recent) == list(whole.recent)
     assert seen(old) == seen(whole)
+    short = Ledger(store, "team", since=float(COUNT - 50), values=False)
+    short.read()
+    assert list(short.recent) == list(whole.recent)
     store.append(old.name, [Entry("restore", {})] * EVERY)
     old.read()
     old.rest()
     again = Ledger(store, "team")
     again.verify()
     assert list(again.recent) == list(whole.recent)
+    *before, new = (each.body for each in store.entries(name))
+    assert new["earlier_ms"] == max(row[0] for part in before for row in part["sent"])
 
 
 class Full(MemoryStore):

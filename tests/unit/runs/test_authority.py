@@ -436,6 +436,26 @@ def test_meters_say_what_is_used_held_and_left(context: Context) -> None:
     assert (revoked, account.totals.calls, account.held_cost) == (False, 3, 0)
 
 
+def test_meters_show_a_window_as_it_is_now(context: Context) -> None:
+    """What has left it isn't shown as used, of the run's and of the principal's."""
+    clock = context.clock
+    assert isinstance(clock, ManualClock)
+    go(
+        context,
+        LOOP,
+        principal="team",
+        own={"limits": [{"meter": "calls", "max": 5, "per": "minute"}]},
+        limits=[{"meter": "calls", "max": 9, "per": "minute", "scope": "principal"}],
+    )
+
+    def used() -> list[int | float | None]:
+        return [level.used for level in meters.of_run(context.store, "r", context.catalog, clock)[1]]
+
+    assert used() == [3, 3]
+    clock.advance(61.0)
+    assert used() == [0, 0]
+
+
 def test_a_revision_is_held_against_new_work_only(context: Context, files: Files) -> None:
     """Three are committed; six need three more: with two left it doesn't start, with three left it does."""
     limits = [{"meter": "calls", "max": 5}]
