@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -40,9 +40,9 @@ def grant(limit: dict[str, Any]) -> Grant:
     )
 
 
-def program(path: Path, sandbox: Sandbox, first: Callable[[], object]) -> tuple[App, list[int]]:
+def program(store: SqliteStore, sandbox: Sandbox, first: Callable[[], object]) -> tuple[App, list[int]]:
     """Return an App of its own, and what its `a.pay` was called with; `b.first` does `first`."""
-    app, paid = App(store=SqliteStore(path), sandbox=sandbox), list[int]()
+    app, paid = App(store=store, sandbox=sandbox), list[int]()
 
     @app.capability("a.pay", effect="paid", price_usd="0.01")
     def pay(i: int) -> int:
@@ -57,26 +57,42 @@ def program(path: Path, sandbox: Sandbox, first: Callable[[], object]) -> tuple[
     return app, paid
 
 
+@pytest.fixture
+def sandbox() -> Iterator[Sandbox]:
+    with closing(EmbeddedSandbox()) as found:
+        yield found
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> Iterator[tuple[SqliteStore, SqliteStore]]:
+    """One file, opened twice, as two programs do."""
+    path = tmp_path / "store.db"
+    with closing(SqliteStore(path)) as one, closing(SqliteStore(path)) as two:
+        yield one, two
+
+
 @pytest.mark.parametrize("name", LIMITS)
-def test_what_another_program_takes_between_two_reservations_counts(tmp_path: Path, name: str) -> None:
+def test_what_another_program_takes_between_two_reservations_counts(
+    stores: tuple[SqliteStore, SqliteStore], sandbox: Sandbox, name: str
+) -> None:
     """Some holds of a fan-out fit what was known, and the look that the next one needs shows that there is less room:
     then those that were taken before it are taken anew."""
     given = grant(LIMITS[name])
-    with closing(EmbeddedSandbox()) as sandbox:
-        other, theirs = program(tmp_path / "store.db", sandbox, lambda: None)
-        app, paid = program(
-            tmp_path / "store.db", sandbox, lambda: other.run(FAN, {"n": 2, "first": False}, grant=given)
-        )
+    other, theirs = program(stores[0], sandbox, lambda: None)
+    app, paid = program(stores[1], sandbox, lambda: other.run(FAN, {"n": 2, "first": False}, grant=given))
+    with other, app:
         result = app.run(FAN, {"n": 6, "first": True}, grant=given)
-        assert result.status == "paused"
-        assert (len(theirs), len(paid)) == (2, 2), "five with the first call"
+    assert result.status == "paused"
+    assert (len(theirs), len(paid)) == (2, 2), "five with the first call"
 
 
-def test_a_revocation_between_two_reservations_lets_none_of_them_leave(tmp_path: Path) -> None:
+def test_a_revocation_between_two_reservations_lets_none_of_them_leave(
+    stores: tuple[SqliteStore, SqliteStore], sandbox: Sandbox
+) -> None:
     """It came before the attempts were written, though after the first holds were looked at."""
     given = grant({"meter": "calls", "max": 4})
-    with closing(EmbeddedSandbox()) as sandbox:
-        app, paid = program(tmp_path / "store.db", sandbox, lambda: revoke_principal(app._context(), "p"))
+    app, paid = program(stores[0], sandbox, lambda: revoke_principal(app._context(), "p"))
+    with app:
         result = app.run(FAN, {"n": 6, "first": True}, grant=given)
-        assert result.status == "paused"
-        assert paid == []
+    assert result.status == "paused"
+    assert paid == []
