@@ -14,7 +14,7 @@ from math import inf
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from addendum.authority.catalog import Capability
-from addendum.authority.grant import DISTINCT, ENDS, Grant, Limit, of_whole, tokens
+from addendum.authority.grant import DISTINCT, ENDS, METERED, Grant, Limit, of_whole, tokens
 from addendum.authority.sizes import largest
 from addendum.authority.window import Window
 from addendum.canon import Digest, Json, digest
@@ -26,20 +26,6 @@ _SUMS: Final = ("calls", "bytes_out", "cost_usd")
 HELD: Final = ("cost_usd", "bytes_in", "tokens", "seconds")
 _UNUSED: Final = Totals()
 
-
-METERED: Final = (
-    "calls",
-    "cost_usd",
-    "tokens",
-    "bytes_out",
-    "bytes_in",
-    "seconds",
-    "in_flight",
-    "agents",
-    "journal_bytes",
-    "journal_records",
-)
-"""The meters whose amounts stand in one tuple, in its order."""
 Amounts: TypeAlias = "tuple[int | float, ...]"
 """An amount of each of `METERED`."""
 _NOTHING: Final = (0,) * len(METERED)

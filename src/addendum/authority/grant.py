@@ -32,7 +32,7 @@ from addendum.canon import MAX_INT, Digest, Json, digest
 from addendum.errors import ConfigError
 
 Meter: TypeAlias = str
-METERS: Final = (
+METERED: Final = (
     "calls",
     "cost_usd",
     "tokens",
@@ -43,10 +43,9 @@ METERS: Final = (
     "agents",
     "journal_bytes",
     "journal_records",
-    "tokens_in",
-    "script_seconds",
-    "log_bytes",
 )
+"""The meters that each call takes from, in the order in which its amounts stand in one tuple."""
+METERS: Final = (*METERED, "tokens_in", "script_seconds", "log_bytes")
 """Every meter that is a plain word; `distinct:POINTER` is one for each pointer, and `cost` is read as `cost_usd`."""
 DISTINCT: Final = "distinct:"
 OF_RUN: Final = ("script_seconds", "log_bytes")

@@ -6,7 +6,7 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from addendum import canon
 from addendum.broker import fit
@@ -41,6 +41,7 @@ from addendum.records.entries import Ref
 from addendum.records.history import Record
 from addendum.records.stored import Entry
 
+A = TypeVar("A")
 POLL = 0.25
 """Seconds between two looks for what an operator wrote while nothing else happens."""
 MOST_TEXT = 16 * 1024
@@ -154,7 +155,7 @@ class Drive:
             self.loop.lost.clear()
         match request:
             case Start():
-                return self._turn(session, None, self._feed.chunk() if self._feed else ())
+                return self._turn(session.advance, None, self._feed.chunk() if self._feed else ())
             case HandOver(call, record, batch):
                 return self._hand(session, [(call, record), *batch])
             case Bind(claims, late):
@@ -177,24 +178,21 @@ class Drive:
         answers = [Answer(call.number, journal.spend(record)[0]) for call, record in batch]
         ahead = self._feed.after(batch[-1][1].seq) if self._feed else ()
         if len(answers) == 1:
-            return self._turn(session, answers[0], ahead)
+            return self._turn(session.advance, answers[0], ahead)
+        assert isinstance(session, BatchSession)
         try:
-            return self._turn(session, answers, ahead)
+            return self._turn(session.advance_all, answers, ahead)
         except LimitExceeded as error:
             if error.facts.get("limit") not in OF_A_TURN:
                 raise
             return Astray(batch[0][0].identity, batch=True)
 
-    def _turn(self, session: Session, answer: Answer | list[Answer] | None, ahead: Sequence[Known]) -> Turn:
+    def _turn(self, advance: Callable[[A, Sequence[Known]], Turn], answer: A, ahead: Sequence[Known]) -> Turn:
         """Let the script go on, and count what it takes itself."""
         clock, accounts = self.settler.clock, self.settler.accounts
         started = clock.monotonic()
         try:
-            if isinstance(answer, list):
-                assert isinstance(session, BatchSession)
-                turn = session.advance_all(answer, ahead)
-            else:
-                turn = session.advance(answer, ahead)
+            turn = advance(answer, ahead)
         finally:
             accounts.computed += clock.monotonic() - started
         for event in turn.events:

@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+from tests.counting import Counting
 
 from addendum.authority.book import Hold, Later
 from addendum.authority.grant import Limit
@@ -19,17 +20,6 @@ from addendum.testing.memory_store import MemoryStore
 
 HOUR = Limit("bytes_out", 10**9, 3600.0, None, True)
 AGENTS = frozenset[str]()
-
-
-class Counting(MemoryStore):
-    """A store that counts the entries that are read."""
-
-    read = 0
-
-    def entries(self, run: str, **more: Any) -> Any:
-        for stored in super().entries(run, **more):
-            self.read += 1
-            yield stored
 
 
 def took(ledger: Ledger, number: int, at: float, *, out: int = 3) -> None:

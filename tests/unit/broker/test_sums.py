@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.counting import Counting
 
 from addendum.authority.book import Hold
 from addendum.authority.grant import Limit
@@ -17,17 +18,6 @@ from addendum.testing.memory_store import MemoryStore
 
 COUNT = EVERY * 3
 WINDOW = Limit("calls", 10**9, 100.0, None, True)
-
-
-class Counting(MemoryStore):
-    """A store that counts the entries that are read."""
-
-    read = 0
-
-    def entries(self, run: str, **more: Any) -> Any:
-        for stored in super().entries(run, **more):
-            self.read += 1
-            yield stored
 
 
 def filled(store: MemoryStore, count: int = COUNT, *, rest: bool = True) -> Ledger:
