@@ -28,25 +28,24 @@ MAX_INT: Final = 2**53 - 1
 _WHOLE: Final = 10**21
 """From here on canonical JSON writes a float with an exponent."""
 
-_NO_JSON: Final = 0
-_JSON: Final = 1
-_PLAIN: Final = 2
-"""JSON for which the standard library's encoder is exact."""
 _encoder: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), check_circular=False)
+_writer: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False)
+_decoder: Final = json.JSONDecoder()
 
 
-def _encode_by() -> Callable[[object], str]:
-    """Return the encoder's function. `encode` makes a new one in C for each call; here it is made once, where the
+def _encode_by(encoder: json.JSONEncoder) -> Callable[[object], str]:
+    """Return an encoder's function. `encode` makes a new one in C for each call; here it is made once, where the
     interpreter has it."""
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
-        return _encoder.encode
+        return encoder.encode
     text = json.encoder.encode_basestring
-    inner = make(None, _encoder.default, text, None, ":", ",", True, False, True)
+    inner = make(None, encoder.default, text, None, ":", ",", encoder.sort_keys, False, True)
     return lambda value: "".join(inner(value, 0))
 
 
-_encode: Final = _encode_by()
+_encode: Final = _encode_by(_encoder)
+_write: Final = _encode_by(_writer)
 
 
 def canonical(value: object, *, max_bytes: int | None = None, max_depth: int = MAX_DEPTH) -> bytes:
@@ -55,15 +54,15 @@ def canonical(value: object, *, max_bytes: int | None = None, max_depth: int = M
     Raises `NotJson` for NaN and infinities, keys that aren't text, bytes, sets and other objects, integers
     beyond ±(2^53 - 1), lone surrogates, more than `max_depth` levels, and more than `max_bytes` bytes.
     """
-    kind = _kind(value, max_depth)
-    if kind == _PLAIN:
-        # Without floats, and with keys whose UTF-16 order is their code point order, the standard library's
-        # encoder writes exactly RFC 8785's bytes, in C. A property test holds it against the library's.
-        data = _encode(value).encode("utf-8")
-    else:
-        if kind == _NO_JSON:
+    try:
+        if _exact((value,), max_depth):
+            data = _encode(value).encode("utf-8")
+        else:
             _explain(value, "", max_depth)
-        data = rfc8785.dumps(value)  # type: ignore[arg-type]
+            data = rfc8785.dumps(value)  # type: ignore[arg-type]
+    except UnicodeEncodeError:
+        _explain(value, "", max_depth)
+        raise
     if max_bytes is not None and len(data) > max_bytes:
         raise NotJson(
             f"The value is {len(data):,} bytes of JSON; the limit is {max_bytes:,}.",
@@ -74,42 +73,37 @@ def canonical(value: object, *, max_bytes: int | None = None, max_depth: int = M
     return data
 
 
-def _kind(value: object, left: int) -> int:
-    """Say whether `value` is JSON of at most `left` levels, and whether the fast encoder is exact for it."""
-    kind = type(value)
-    if kind is str:
-        return _PLAIN if value.isascii() else _letters(value)  # type: ignore[attr-defined, arg-type]
-    if kind is int:
-        return _PLAIN if -MAX_INT <= value <= MAX_INT else _NO_JSON  # type: ignore[operator]
-    if value is None or kind is bool:
-        return _PLAIN
-    if kind is float:
-        return _JSON if math.isfinite(value) else _NO_JSON  # type: ignore[arg-type]
-    if (kind is not dict and kind is not list and kind is not tuple) or left <= 0:
-        return _NO_JSON
-    least = _PLAIN
-    if kind is dict:
-        for key in value:  # type: ignore[attr-defined]
-            if type(key) is not str:
-                return _NO_JSON
-            if not key.isascii():
-                least = min(least, _letters(key, key=True))
-        value = value.values()  # type: ignore[attr-defined]
-    left -= 1
-    for item in value:  # type: ignore[attr-defined]
+def _exact(items: Iterable[Any], left: int) -> bool:
+    """Whether all items are JSON of at most `left` levels, but for lone surrogates, and the standard library's encoder
+    writes exactly RFC 8785's bytes for them, in C. A property test holds it against the library's.
+
+    It does for keys whose UTF-16 order is their code point order, and for floats that both write without an exponent
+    and with a fraction: the digits are the same, the shortest that give the number.
+    """
+    for item in items:
         kind = type(item)
-        # The most frequent items are looked at here, without a call.
-        if not (kind is str and item.isascii()) and not (kind is int and -MAX_INT <= item <= MAX_INT):
-            least = min(least, _kind(item, left))
-    return least
-
-
-def _letters(text: str, *, key: bool = False) -> int:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return _NO_JSON
-    return _JSON if key and max(text) > "\ud7ff" else _PLAIN
+        if kind is str:
+            continue
+        if kind is int:
+            if not -MAX_INT <= item <= MAX_INT:
+                return False
+        elif kind is dict:
+            if left <= 0:
+                return False
+            for key in item:
+                if type(key) is not str or not (key.isascii() or max(key) <= "\ud7ff"):
+                    return False
+            if not _exact(item.values(), left - 1):
+                return False
+        elif kind is list or kind is tuple:
+            if left <= 0 or not _exact(item, left - 1):
+                return False
+        elif kind is float:
+            if not (1e-4 <= item < 1e15 or -1e15 < item <= -1e-4) or item % 1 == 0:
+                return False
+        elif item is not None and kind is not bool:
+            return False
+    return True
 
 
 def _explain(value: object, where: str, left: int) -> None:
@@ -149,8 +143,13 @@ def _explain(value: object, where: str, left: int) -> None:
 
 
 def _explain_text(value: str, where: str) -> None:
-    if _letters(value) == _NO_JSON:
-        _refuse("the text has a lone surrogate", where, "Send text that is valid Unicode.")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        pass
+    else:
+        return
+    _refuse("the text has a lone surrogate", where, "Send text that is valid Unicode.")
 
 
 def _refuse(what: str, where: str, hint: str) -> Never:
@@ -199,7 +198,7 @@ def parse(text: str | bytes) -> Json:
 def loads(data: bytes | str) -> Json:
     """Read canonical JSON back: what `canonical` wrote is equal to what it makes of this. Raises `ValueError` for text
     that is no JSON. What a person or a provider wrote is read with `parse`."""
-    read: Json = doubles(json.loads(data))
+    read: Json = doubles(_decoder.decode(data if isinstance(data, str) else data.decode("utf-8")))
     return read
 
 
@@ -239,7 +238,7 @@ def _doubled(value: Any) -> Any:
 
 def dumps(value: object) -> str:
     """Return compact JSON text for a value that is known to be JSON (an own record, not a payload)."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _write(value)
 
 
 def plain(value: object) -> Json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -29,6 +30,20 @@ def values(leaves: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 @given(values(LEAVES | NUMBERS))
 def test_the_bytes_are_those_of_the_library_whichever_encoder_writes_them(value: Any) -> None:
+    assert canon.canonical(value) == rfc8785.dumps(value)
+
+
+FRACTIONS = st.floats(1e-5, 1e17) | st.decimals(-(10**6), 10**6, places=3).map(float)
+EDGES = [1e-4, math.nextafter(1e-4, 0), 1e15, math.nextafter(1e15, 0), 999999999999999.5, 0.1, 1e21, 5e-324, -0.0, 1.0]
+
+
+@given(st.sampled_from(EDGES) | FRACTIONS, st.sampled_from([1, -1]))
+def test_a_number_is_written_as_the_library_writes_it_with_an_exponent_or_without(number: float, sign: int) -> None:
+    assert canon.canonical([sign * number]) == rfc8785.dumps([sign * number])
+
+
+@given(st.dictionaries(st.text(st.sampled_from("a\ue000\U0001f600\ud7ff"), max_size=2), st.none(), max_size=6))
+def test_keys_stand_in_the_order_of_their_utf_16_code_units(value: dict[str, None]) -> None:
     assert canon.canonical(value) == rfc8785.dumps(value)
 
 
