@@ -34,6 +34,13 @@ async def orchestrate(ctx, args):
         out.append(await ctx.run(_wf_p, "orchestrate/a.b#0", "a.b", value))
     return out
 """)
+ASKING = by_hand("""
+async def orchestrate(ctx, args):
+    _wf_p = _wf_at[0]
+    found = await ctx.run(_wf_p, "orchestrate/a.b#0", "a.b", {})
+    kinds = [type(each).__name__ for each in (found, found["a"], found["a"][1])]
+    await ctx.run(_wf_p, "orchestrate/a.b#1", "a.b", kinds)
+""")
 
 
 @pytest.fixture(scope="module", params=["embedded", "process"])
@@ -51,3 +58,12 @@ def test_a_value_comes_back_as_it_was_sent(sandbox: Sandbox, values: list[object
     assert json.dumps(sent) == json.dumps(values)
     assert isinstance(end, Returned)
     assert json.dumps(end.value) == json.dumps(values)
+
+
+def test_a_tuple_of_an_answer_is_a_list(sandbox: Sandbox) -> None:
+    """As it is once it was stored, whether the answer travels as text or not."""
+    _, end = drive(sandbox, SCRIPT, [None], answer=lambda call: Success({"a": (1, ("b",))}))
+    assert isinstance(end, Returned)
+    assert end.value == [{"a": [1, ["b"]]}]
+    events, _ = drive(sandbox, ASKING, answer=lambda call: Success({"a": (1, ("b",))}))
+    assert [event.payload for event in events if isinstance(event, Issued)] == [{}, ["dict", "list", "list"]]

@@ -65,8 +65,7 @@ class Claims:
         """Whether the script itself came to its end, well or not."""
         self._travelling: dict[str, int] = {}
         """Calls of a batch whose answers haven't arrived yet: identities, and numbers."""
-        self._hear: dict[str, Callable[[object, object, object, object], int | None]] = {
-            "call": self._call,
+        self._hear: dict[str, Callable[[object, object, object, object], None]] = {
             "fan": self._fan,
             "won": self._won,
             "say": self._say,
@@ -81,12 +80,14 @@ class Claims:
         if len(message) != 7 or message[0] != self._nonce:
             refuse("it isn't of this session")
         _, kind, a, b, c, d, served = message
-        if self.ended or not isinstance(kind, str) or kind not in self._hear:
+        if self.ended or not isinstance(kind, str) or (kind != "call" and kind not in self._hear):
             refuse(f"it is out of order or of no known kind: {kind!r}")
         if served != "":
             self._serve(served)
-        number = self._hear[kind](a, b, c, d)
-        return number, number is not None and b != "ctx.race" and self._main
+        if kind == "call":
+            return self._call(a, b, c, d)
+        self._hear[kind](a, b, c, d)
+        return None, False
 
     def drain(self) -> tuple[Event, ...]:
         """Return the events since the last time. Raises `ProtocolViolation` if an answer didn't arrive."""
@@ -96,30 +97,31 @@ class Claims:
         self._events.clear()
         return events
 
-    def answers(self, answers: Sequence[Answer], ahead: Sequence[Known]) -> list[str]:
-        """Settle a call, or those of a batch; return the texts that the guest gets, in order. Raises `UsageError`, with
+    def answers(self, answers: Sequence[Answer], ahead: Sequence[Known]) -> list[list[Json]]:
+        """Settle a call, or those of a batch; return what the guest gets for each, in order. Raises `UsageError`, with
         nothing settled, if one of them doesn't wait or is there twice."""
+        if len(answers) == 1 and answers[0].call in self.waiting:
+            return [self._answer(answers[0], ahead)]
         numbers = {answer.call for answer in answers if answer.call in self.waiting}
         if len(numbers) < len(answers):
             asked = ", ".join(str(answer.call) for answer in answers if answer.call not in numbers) or "one of them"
             raise UsageError(
                 f"Call {asked} does not wait for an answer, or for one only.", hint="Answer a pending call, once."
             )
-        if len(answers) == 1:
-            return [self._answer(answers[0], ahead)]
         self._travelling = {self.waiting[answer.call]: answer.call for answer in answers}
         *most, last = answers
-        return ["+" + self._answer(answer, ()) for answer in most] + ["!" + self._answer(last, ahead)]
+        return [*(["+", *self._answer(answer, ())] for answer in most), ["!", *self._answer(last, ahead)]]
 
-    def _answer(self, answer: Answer, ahead: Sequence[Known]) -> str:
+    def _answer(self, answer: Answer, ahead: Sequence[Known]) -> list[Json]:
         told = self._outcome(answer.outcome, self.waiting.pop(answer.call))
         if ahead:
-            told.append(self._table(ahead))
-        return json.dumps(told)
+            told.append(self.table(ahead))
+        return told
 
     def table(self, ahead: Sequence[Known]) -> str:
-        """Return the text of a table of known answers, for the start."""
-        return json.dumps(self._table(ahead))
+        """Return the text of a table of known answers."""
+        self._known.update(known.identity for known in ahead)
+        return json.dumps({known.identity: self._outcome(known.outcome, known.identity) for known in ahead})
 
     def returned(self, text: object) -> Returned:
         """Return the end that a result's JSON text says."""
@@ -143,10 +145,6 @@ class Claims:
             identity=identity if identity in self._failed else "",
             frames=frames,
         )
-
-    def _table(self, ahead: Sequence[Known]) -> dict[str, Json]:
-        self._known.update(known.identity for known in ahead)
-        return {known.identity: self._outcome(known.outcome, known.identity) for known in ahead}
 
     def _outcome(self, outcome: Outcome, identity: str) -> list[Json]:
         if isinstance(outcome, Success):
@@ -173,18 +171,6 @@ class Claims:
             refuse("a value isn't JSON text")
         return value
 
-    def _identity(self, identity: object, capability: object, take: object) -> tuple[str, str, int]:
-        if not isinstance(identity, str) or not isinstance(capability, str) or type(take) is not int or take < 1:
-            refuse("a call is malformed")
-        name, self._main = self._paths.site(identity)
-        if capability != ("ctx.race" if name == "race" else name) or name in FAN_OUTS - {"race"}:
-            refuse(f"{capability!r} is called at the place of {name!r}")
-        if identity in self._identities:
-            refuse(f"it made a call twice: {identity!r}")
-        self._identities.add(identity)
-        self._count()
-        return identity, capability, take
-
     def _serve(self, served: object) -> None:
         lines = served.split("\n") if isinstance(served, str) else []
         if not lines or len(lines) % 4:
@@ -210,15 +196,24 @@ class Claims:
             refuse(f"it took an answer that wasn't given to it: {identity!r}")
         return number
 
-    def _call(self, identity: object, capability: object, text: object, take: object) -> int:
-        identity, capability, take = self._identity(identity, capability, take)
+    def _call(self, identity: object, capability: object, text: object, take: object) -> tuple[int, bool]:
+        if not isinstance(identity, str) or not isinstance(capability, str) or type(take) is not int or take < 1:
+            refuse("a call is malformed")
+        name, main = self._paths.site(identity)
+        race = name == "race"
+        if capability != ("ctx.race" if race else name) or (name in FAN_OUTS and not race):
+            refuse(f"{capability!r} is called at the place of {name!r}")
+        if identity in self._identities:
+            refuse(f"it made a call twice: {identity!r}")
+        self._identities.add(identity)
+        self._count()
         payload = self._parse(text)
-        if capability == "ctx.race":
+        if race:
             self._races.add(identity)
         self._calls += 1
         self.waiting[self._calls] = identity
         self._events.append(Issued(self._calls, identity, capability, payload, take))
-        return self._calls
+        return self._calls, main and not race
 
     def _fan(self, frame: object, method: object, branches: object, _: object) -> None:
         if not isinstance(frame, str) or not isinstance(method, str) or self._paths.site(frame)[0] != method:

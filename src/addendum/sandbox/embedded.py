@@ -27,7 +27,7 @@ from pydantic_monty import (
     ResourceLimits,
 )
 
-from addendum.canon import Json
+from addendum.canon import Json, freeze
 from addendum.errors import LimitExceeded, SandboxCrashed, SandboxMissing, UsageError
 from addendum.ports import Answer, End, Known, Limits, Script, Turn
 from addendum.sandbox.claims import Claims, over
@@ -240,18 +240,18 @@ class EmbeddedSession:
         )
 
     def _hand(self, snapshot: _Snapshot, answers: Sequence[Answer], ahead: Sequence[Known]) -> _Snapshot:
-        texts = self._claims.answers(answers, ahead)
+        told = self._claims.answers(answers, ahead)
         if self._held is not None and isinstance(snapshot, FunctionSnapshot):
             held, self._held = self._held, None
             if held != answers[0].call or len(answers) > 1:
                 refuse("two strands wait where one can")
-            return snapshot.resume({"return_value": texts[0]})
+            return snapshot.resume({"return_value": freeze(told[0])})
         if not isinstance(snapshot, FutureSnapshot):
             refuse("it is out of order")
         return snapshot.resume(
             {
-                self._numbers.pop(answer.call): {"return_value": text}
-                for answer, text in zip(answers, texts, strict=True)
+                self._numbers.pop(answer.call): {"return_value": freeze(each)}
+                for answer, each in zip(answers, told, strict=True)
             }
         )
 

@@ -17,11 +17,12 @@ FAN_OUTS: Final = frozenset({"parallel", "pipeline", "dag", "race"})
 class Paths:
     """The paths of one session. Texts that were found good are remembered, so that a check is a look-up mostly."""
 
-    __slots__ = ("_calls", "_fans", "_good", "_positions", "_winners")
+    __slots__ = ("_calls", "_fans", "_good", "_positions", "_sites", "_winners")
 
     def __init__(self, positions: frozenset[str]) -> None:
         self._positions = positions
         self._calls = frozenset(position for position in positions if _is_call(position))
+        self._sites = {position: name for position in positions - self._calls if (name := _called(position))}
         self._good: dict[str, bool] = {"": True}
         self._fans: dict[str, frozenset[int | str] | range] = {}
         self._winners: dict[str, int] = {}
@@ -38,18 +39,23 @@ class Paths:
                 size=len(identity),
             )
         path, join, last = identity.rpartition(JOIN)
-        if join and (not path or path.startswith(JOIN)):
+        if join and not path:
             refuse(f"it isn't an identity: {identity!r}")
-        position = last.partition(":")[0]
+        name = self._sites.get(last) or self._again(last)
+        main = self._good.get(path)
+        return name, self._path(path) if main is None else main
+
+    def _again(self, site: str) -> str:
+        """Return what a site calls that has a number behind it: it was entered before."""
+        position, mark, entry = site.partition(":")
         if position not in self._positions:
-            refuse(f"it names a place that the script doesn't have: {last!r}")
-        entry = last[len(position) + 1 :]
-        if len(position) != len(last) and not (entry.isascii() and entry.isdigit() and entry[0] != "0"):
-            refuse(f"it isn't an identity: {identity!r}")
-        name, mark, _ = position.rpartition("/")[2].rpartition("#")
-        if not mark or name.endswith("()") or name == "await":
-            refuse(f"it calls where no call is written: {last!r}")
-        return name, self._path(path)
+            refuse(f"it names a place that the script doesn't have: {site!r}")
+        if mark and not (entry.isascii() and entry.isdigit() and entry[0] != "0"):
+            refuse(f"it isn't an identity: {site!r}")
+        name = self._sites.get(position)
+        if name is None:
+            refuse(f"it calls where no call is written: {site!r}")
+        return name
 
     def announce(self, frame: str, branches: int | tuple[str, ...]) -> None:
         """Note a fan-out and its branches."""
@@ -68,6 +74,8 @@ class Paths:
 
     def _path(self, text: str) -> bool:
         """Check a path; return whether it is the main strand's (no branch in it)."""
+        if text.startswith(JOIN):
+            refuse(f"it isn't a path: {text!r}")
         unknown: list[tuple[str, str]] = []
         good, calls, plain = self._good, self._calls, '"' not in text
         outer = text
@@ -124,10 +132,15 @@ class Paths:
         return frame.branch in self._fans.get(fan, ()) and winner in (None, frame.branch)
 
 
+def _called(position: str) -> str:
+    """Return what the last part of a position says, "" for a loop's."""
+    return position.rpartition("/")[2].rpartition("#")[0]
+
+
 def _is_call(position: str) -> bool:
     """Whether a position is that of a call frame, so that its text alone is a frame, entered for the first time."""
-    name, mark, _ = position.rpartition("/")[2].rpartition("#")
-    return bool(mark) and (name == "await" or name.endswith("()"))
+    name = _called(position)
+    return name == "await" or name.endswith("()")
 
 
 def _split(path: str) -> tuple[str, str]:

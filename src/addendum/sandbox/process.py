@@ -251,8 +251,8 @@ class ProcessSession:
         }
 
     def _hand(self, answers: Sequence[Answer], ahead: Sequence[Known]) -> dict[str, Json]:
-        texts = self._claims.answers(answers, ahead)
-        return {"answers": [[answer.call, text] for answer, text in zip(answers, texts, strict=True)]}
+        told = self._claims.answers(answers, ahead)
+        return {"answers": [[answer.call, each] for answer, each in zip(answers, told, strict=True)]}
 
     def _turn(self, message: dict[str, Json]) -> End | None:
         try:

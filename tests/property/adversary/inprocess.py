@@ -13,7 +13,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any, Literal
 
-from addendum.canon import Json
+from addendum.canon import Json, freeze
 from addendum.ports import Answer, End, Known, Limits, Script, Turn
 from addendum.sandbox.claims import Claims
 from addendum.sandbox.prelude import guest, prelude
@@ -79,9 +79,9 @@ class InProcessSession:
 
     def advance_all(self, answers: Sequence[Answer], ahead: Sequence[Known] = ()) -> Turn:
         """Hand a batch of outcomes over; see `ports.BatchSession`."""
-        texts = self.claims.answers(answers, ahead)
-        for answer, text in zip(answers, texts, strict=True):
-            self.waiting.pop(answer.call).settle(text)
+        told = self.claims.answers(answers, ahead)
+        for answer, each in zip(answers, told, strict=True):
+            self.waiting.pop(answer.call).settle(freeze(each))
         return self._turn()
 
     def _turn(self) -> Turn:

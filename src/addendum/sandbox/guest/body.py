@@ -4,9 +4,10 @@
 # prelude.py keeps the ones that are used here from what the script calls by the same name.
 #
 # The host is reached by one function: _wf_host(nonce, kind, a, b, c, d, served). It returns at once for all kinds but
-# "call", for which it returns the answer's text (Monty, when nothing else can run) or something to await for it.
-# An answer is JSON text: [1, value] or [0, code, message, retryable, identity], with one more element when the host
-# hands over a table of known answers, {identity: answer}. In a batch, each has a "+" in front of it, the last one a "!".
+# "call", for which it returns the answer (Monty, when nothing else can run) or something to await for it.
+# An answer is a list, not its text: reading the first JSON text of a turn costs Monty more than all else that it does
+# for a call. It is [1, value] or [0, code, message, retryable, identity], with one more element when the host hands
+# over known answers: the JSON text of {identity: answer}. In a batch, each has "+" as its first element, the last "!".
 _wf_at = [""]  # the path text of the function that is entered next
 _wf_used = {}  # identity text without ":n" -> how often it was used
 _wf_known = {}  # identity text -> answer: calls of the main strand that are settled already
@@ -102,22 +103,22 @@ def _wf_tell(kind, a=None, b=None, c=None):
 async def _wf_ask(identity, name, text, take):
     answer = _wf_host(_wf_nonce, "call", identity, name, text, take, "\n".join(_wf_served))
     _wf_served.clear()
-    if type(answer) is not str:
+    if type(answer) is not list:
         answer = await answer
-        if answer[0] != "[":
+        mark = answer[0]
+        if type(mark) is str:
             # One of a batch: the host has to see that they come in their order, and that nothing comes between. The last
             # one says so by itself, the others with it.
             _wf_served.append(f"{identity}\n\n0\n")
-            if answer[0] == "!":
+            if mark == "!":
                 _wf_tell("handed")
             answer = answer[1:]
-    answer = _wf_loads(answer)
     if answer[0]:
         if len(answer) == 3:
-            _wf_known.update(answer[2])
+            _wf_known.update(_wf_loads(answer[2]))
         return answer[1]
     if len(answer) == 6:
-        _wf_known.update(answer[5])
+        _wf_known.update(_wf_loads(answer[5]))
     raise _wf_failure(answer[1], answer[2], answer[3], answer[4])
 
 

@@ -4,7 +4,7 @@
 # guest's own code is its argument, so that it is compiled and run before there is a script.
 #
 # Frames in both directions: four bytes of length (big-endian), then JSON. Host: {"v": 1, "start": {...}}, then
-# {"v": 1, "answers": [[n, text], ...]}. Worker: {"v": 1, "s": n, "say": [...]} for each message of the guest (see
+# {"v": 1, "answers": [[n, answer], ...]}. Worker: {"v": 1, "s": n, "say": [...]} for each message of the guest (see
 # body.py), then one of "wait", "end" and "over"; s counts from 0. Its first frame is "ready": its time counts from there.
 import os, sys  # isort: skip
 import json, math, re, resource, signal, time  # isort: skip
