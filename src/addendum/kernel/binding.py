@@ -7,7 +7,8 @@ used before, or that isn't written as identities are, stops the run.
 
 from __future__ import annotations
 
-from typing import Never
+import json
+from typing import Final, Never
 
 from addendum import identity as ids
 from addendum.errors import ProtocolViolation
@@ -15,37 +16,80 @@ from addendum.identity import JOIN
 from addendum.ports import Issued, Served
 from addendum.script.program import Program
 
-
-def check(event: Issued | Served, program: Program) -> None:
-    """Raise `ProtocolViolation` unless a call's site is one of the program's, and calls what it says."""
-    parts: tuple[object, ...] = (event.identity, event.capability, event.take)
-    if [type(part) for part in parts] != [str, str, int] or event.take < 1:
-        refuse(f"a call is malformed: {event.identity!r}")
-    position = event.identity.rpartition(JOIN)[2].partition(":")[0]
-    site = program.positions.get(position)
-    if site is None:
-        refuse(f"no call is written at {event.identity!r}")
-    called = "ctx.race" if site.kind == "fanout" and site.name == "race" else site.capability
-    if called is None or called != event.capability:
-        refuse(f"{event.capability!r} is called at the place of {site.name!r}: {event.identity!r}")
+MOST: Final = 4096
+"""How many frames are remembered: a loop has a new one in each iteration."""
 
 
-def check_path(identity: str, program: Program) -> None:
-    """Raise `ProtocolViolation` unless an identity is written as identities are, out of the program's positions."""
-    try:
-        parsed = ids.parse(identity)
-    except ValueError:
-        refuse(f"it isn't an identity: {identity!r}")
-    if str(parsed) != identity:
-        refuse(f"it writes an identity in another way: {identity!r}")
-    for frame in parsed.path:
-        position = program.positions.get(frame.position)
-        kind = "fanout" if frame.kind == "branch" else frame.kind
-        numbered = kind != "loop" or (isinstance(frame.branch, int) and not frame.entry)
-        if position is None or position.kind == "site" or position.kind != kind or not numbered:
+class Binding:
+    """One program's calls. Frames that were found good are remembered, so that a check is a look-up mostly."""
+
+    __slots__ = ("_good", "_positions")
+
+    def __init__(self, program: Program) -> None:
+        self._positions = program.positions
+        self._good: set[str] = set()
+
+    def check(self, event: Issued | Served) -> None:
+        """Raise `ProtocolViolation` unless a call's site is one of the program's, and calls what it says."""
+        identity, capability, take = event.identity, event.capability, event.take
+        if type(identity) is not str or type(capability) is not str or type(take) is not int or take < 1:
+            refuse(f"a call is malformed: {identity!r}")
+        site = self._positions.get(ids.site(identity))
+        if site is None:
+            refuse(f"no call is written at {identity!r}")
+        called = "ctx.race" if site.kind == "fanout" and site.name == "race" else site.capability
+        if called is None or called != capability:
+            refuse(f"{capability!r} is called at the place of {site.name!r}: {identity!r}")
+
+    def check_path(self, identity: str) -> None:
+        """Raise `ProtocolViolation` unless an identity is written as identities are, out of the program's positions."""
+        path, join, site = identity.rpartition(JOIN)
+        if join:
+            try:
+                frames = ids.parts(path)
+            except ValueError:
+                refuse(f"it isn't an identity: {identity!r}")
+            for frame in frames:
+                if frame not in self._good:
+                    self._check_frame(frame)
+        position, numbered, entry = site.partition(":")
+        if position not in self._positions or (numbered and not _is_entry(entry)):
+            refuse(f"it calls where no call is written: {identity!r}")
+
+    def _check_frame(self, frame: str) -> None:
+        head, numbered, branch = frame.partition("[")
+        text, again, entry = head.partition(":")
+        position = self._positions.get(text)
+        kind = position.kind if position is not None else None
+        if (
+            (kind != "loop" and kind != "fanout" and (kind != "call" or numbered))
+            or (again and (kind == "loop" or not _is_entry(entry)))
+            or (kind != "call" and not _is_branch(branch, named=kind == "fanout"))
+        ):
             refuse(f"it names a frame that the script doesn't have: {frame}")
-    if parsed.site.branch is not None:
-        refuse(f"it calls where no call is written: {identity!r}")
+        if len(self._good) >= MOST:
+            self._good.clear()
+        self._good.add(frame)
+
+
+def _is_entry(text: str) -> bool:
+    """Whether a text says, in the one way to say it, how often a frame was entered before: from 1 on."""
+    return text.isascii() and text.isdigit() and text[0] != "0"
+
+
+def _is_branch(text: str, *, named: bool) -> bool:
+    """Whether a text is, up to the end of its frame, an iteration's or a branch's number, or the name of a branch."""
+    number = text[:-1]
+    if text[-1:] != "]":
+        return False
+    if number.isascii() and number.isdigit():
+        return number[0] != "0" or number == "0"
+    if not named or number[:1] != '"':
+        return False
+    try:
+        return json.dumps(json.loads(number)) == number
+    except ValueError:
+        return False
 
 
 def refuse(what: str) -> Never:

@@ -26,12 +26,12 @@ class Call:
     digest: Digest
     take: int = 1
     refused: str = ""
+    call: tuple[str, Digest] = field(init=False)
+    """Capability and digest: two calls are *equal* when these are."""
     _parts: Identity | None = field(default=None, repr=False)
 
-    @property
-    def call(self) -> tuple[str, Digest]:
-        """Capability and digest: two calls are *equal* when these are."""
-        return (self.capability, self.digest)
+    def __post_init__(self) -> None:
+        self.call = (self.capability, self.digest)
 
     @property
     def parts(self) -> Identity:
@@ -44,6 +44,11 @@ class Call:
     def place(self) -> str:
         """Site and static path."""
         return self.parts.place
+
+    @property
+    def site(self) -> str:
+        """The position of its site."""
+        return ids.site(self.identity)
 
     def forget(self) -> None:
         """Let go of what it asked for, once it is answered: the matching goes by identity and digest."""

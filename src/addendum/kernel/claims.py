@@ -428,7 +428,7 @@ class Claims:
 
     def equals(self, call: EqualKey) -> list[Record]:
         """Return every record of a capability and digest, claimed or not."""
-        equals = self._index().get(call)
+        equals = (self._equal or self._index()).get(call)
         return equals.every if equals is not None else []
 
     def _index(self) -> Index:

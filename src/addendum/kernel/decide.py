@@ -85,7 +85,7 @@ class Rule:
         """Apply the table to one call."""
         superseded = self.superseding(call)
         retried = self._unresolved(call)
-        if isinstance(retried, Halt | Wait):
+        if retried is not None and not isinstance(retried, Attempt):
             return retried
         halt = self._divergent(call, superseded) or self._ambiguous(call) or self._ungranted(call)
         if halt is not None:
@@ -106,10 +106,13 @@ class Rule:
 
     def finding(self, call: Call) -> Finding | None:
         """Ask the ledger."""
+        equal = self.claims.equal(call)
+        if not equal:
+            return None
         capability = self.catalog.get(call.capability)
         return ledger.find(
             call,
-            self.claims.equal(call),
+            equal,
             self.claims.sources,
             drive=self.drive,
             policy=self.policy.ledger,
@@ -128,6 +131,8 @@ class Rule:
         return _unclear(found[0]) if found else None
 
     def _unresolved(self, call: Call) -> Halt | Wait | Attempt | None:
+        if not self.attempts:
+            return None
         here = self._open.get(call.identity, [])
         for attempt in here:
             if attempt.waits and (attempt.capability, attempt.digest) == call.call:

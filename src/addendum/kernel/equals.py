@@ -84,12 +84,12 @@ class Index:
 
     def get(self, call: EqualKey) -> Equals | None:
         """Return the records that are equal to a call, None if there is none."""
-        found = self._equals.get(call)
-        if found is not None:
-            return found
         there = self._by_digest.get(call[1])
         if there is None or (isinstance(there, Record) and there.capability != call[0]):
             return None
+        found = self._equals.get(call)
+        if found is not None:
+            return found
         found = Equals()
         for record in (there,) if isinstance(there, Record) else there:
             if record.capability == call[0]:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -31,6 +31,7 @@ from addendum.errors import NotJson, StopKind
 from addendum.identity import JOIN
 from addendum.kernel import binding
 from addendum.kernel.batch import MOST, Batches
+from addendum.kernel.binding import Binding
 from addendum.kernel.calls import Call, Handled
 from addendum.kernel.claims import Ambiguous, Claims
 from addendum.kernel.equals import EqualKey
@@ -124,7 +125,7 @@ class Astray:
 
 
 Result: TypeAlias = Finished | Halted | Suspended | Astray
-Reply: TypeAlias = "Turn | Astray | Sequence[Record] | Halt | Held | None"
+Reply: TypeAlias = "Turn | Astray | list[Record] | Halt | Held | None"
 
 
 _LATE: Final = 1 << 59
@@ -168,6 +169,10 @@ class Loop:
     _settling: dict[str, EqualKey] = field(default_factory=dict)
     """Calls that the driver has and that aren't settled: what each identity asked for. None is decided on twice."""
     _waiting: dict[str, Call] = field(default_factory=dict)
+    _binding: Binding = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._binding = Binding(self.claims.sources.candidate)
 
     def run(self) -> Generator[Request, Reply, Result]:
         """Yield requests until the script ends, is stopped, or waits for what can't come."""
@@ -180,8 +185,7 @@ class Loop:
                 return astray
             if left:
                 binding.refuse("it took an answer and never said so")
-            claims = (*self._match_lost(), *self._match(tuple(self._issuing), early=True))
-            self._issuing.clear()
+            claims = self._match_new()
             if claims and isinstance(reply := (yield Bind(claims)), Halt):
                 return Halted(reply)
             if turn.end is not None:
@@ -189,7 +193,7 @@ class Loop:
                     binding.refuse("the script came to its end while calls of it wait")
                 return Finished(turn.end)
             while not self._ready:
-                claims = self._match(tuple(self._unmatched))
+                claims = self._match(self._unmatched)
                 if claims:
                     if isinstance(reply := (yield Bind(claims, late=True)), Halt):
                         return Halted(reply)
@@ -215,10 +219,10 @@ class Loop:
         fresh._new, fresh._settling = self._new, self._settling
         return fresh
 
-    def _settle(self) -> Generator[Request, Reply, Sequence[Record] | Halt]:
-        reads = tuple(call for call in self._fresh.values() if call.is_read)
-        calls = reads or tuple(self._fresh.values())
-        if calls:
+    def _settle(self) -> Generator[Request, Reply, list[Record] | Halt]:
+        while self._fresh:
+            every = tuple(self._fresh.values())
+            calls = tuple([call for call in every if call.is_read]) or every
             for call in calls:
                 del self._fresh[call.number]
             reply = yield Settle(calls)
@@ -228,15 +232,13 @@ class Loop:
                 for call in calls:
                     self._unmatched.pop(call.number, None)
                     self._settling[call.identity] = call.call
-                assert isinstance(reply, Sequence)
+                assert isinstance(reply, list)
                 if reply:
                     return reply
-            if reads and self._fresh:
-                return (yield from self._settle())
         reply = yield Wait()
         if isinstance(reply, Halt):
             return reply
-        assert isinstance(reply, Sequence)
+        assert isinstance(reply, list)
         return reply
 
     def _ingest(self, turn: Turn, left: deque[int]) -> Astray | None:
@@ -268,9 +270,8 @@ class Loop:
 
     def _arrived(self, number: int, left: deque[int]) -> bool:
         """Take the step that hands one more result over, if it is the one that would be taken now."""
-        if self._match_lost() or self._match(tuple(self._issuing), early=True):
+        if self._match_new():
             return False
-        self._issuing.clear()
         if not left or left.popleft() != number or not self._ready or self._ready[0][1] != number:
             return False
         self._take().call.forget()
@@ -313,13 +314,13 @@ class Loop:
         return self._called(Call(0, event.identity, there.capability, None, b"", there.digest, take))
 
     def _call(self, event: Issued | Served) -> Call:
-        program = self.claims.sources.candidate
-        binding.check(event, program)
-        if event.identity in self.claims.made:
-            binding.refuse(f"it made a call twice: {event.identity!r}")
-        there = self.claims.prefix.get(event.identity)
-        if there is None or self.claims.fate(there) is not Fate.SAME:
-            binding.check_path(event.identity, program)
+        claims, identity = self.claims, event.identity
+        self._binding.check(event)
+        if identity in claims.made:
+            binding.refuse(f"it made a call twice: {identity!r}")
+        there = claims.prefix.get(identity)
+        if there is None or claims.fate(there) is not Fate.SAME:
+            self._binding.check_path(identity)
         refused = ""
         try:
             data = canon.canonical(event.payload, max_bytes=self.max_payload)
@@ -330,7 +331,7 @@ class Loop:
             digest = there.digest  # one text for both: a long run has many
         number = event.call if isinstance(event, Issued) else 0
         payload: Any = event.payload if not refused else None
-        return self._called(Call(number, event.identity, event.capability, payload, data, digest, event.take, refused))
+        return self._called(Call(number, identity, event.capability, payload, data, digest, event.take, refused))
 
     def _called(self, call: Call) -> Call:
         self.calls += not call.is_read
@@ -344,16 +345,26 @@ class Loop:
             self.claims.take(call, record)
         return record
 
-    def _match(self, numbers: Sequence[int], *, early: bool = False) -> tuple[tuple[Call, Record], ...]:
+    def _match_new(self) -> tuple[tuple[Call, Record], ...]:
+        """Let the calls that were just made claim what they may claim at once, and those that lost a race."""
+        found = self._match_lost() if self._lost else ()
+        if self._issuing:
+            found = (*found, *self._match(self._issuing, early=True))
+            self._issuing.clear()
+        return found
+
+    def _match(self, numbers: Iterable[int], *, early: bool = False) -> tuple[tuple[Call, Record], ...]:
         """Let calls that have no record of their own claim a vacated one (rule 2), like places and branches first.
 
         `early`, right when they are made, so that results are handed over in the order of their sequence numbers: only
         where branches and iterations are the same and nothing can be learned any more. The others when nothing else is
         ready.
         """
+        known = [(number, call) for number in numbers if (call := self._unmatched.get(number)) is not None]
+        numbers = [number for number, call in known if self.claims.equal(call)]
+        if not numbers:
+            return ()
         found: list[tuple[Call, Record]] = []
-        calls = [(number, self._unmatched[number]) for number in numbers if number in self._unmatched]
-        numbers = [number for number, call in calls if self.claims.equal(call)]
         for here, apart in EARLY if early else LATE:
             for number in numbers:
                 call = self._unmatched.get(number)
@@ -383,7 +394,7 @@ class Loop:
         self._lost.clear()
         return tuple(found)
 
-    def _arrive(self, records: Sequence[Record]) -> None:
+    def _arrive(self, records: list[Record]) -> None:
         """Calls in flight were settled."""
         for record in records:
             self._new.add(record.seq)

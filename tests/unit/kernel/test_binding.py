@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from addendum.errors import ProtocolViolation
-from addendum.kernel import binding
+from addendum.kernel.binding import Binding
 from addendum.ports import Issued
 from addendum.script.program import compile_program
 
@@ -57,19 +57,21 @@ ASTRAY = [
 @pytest.mark.parametrize(("identity", "capability"), GOOD)
 def test_a_call_that_is_written_in_the_source_is_bound(identity: str, capability: str) -> None:
     """Sites, recorded reads, races; loops, call frames, branches by number and by name."""
-    binding.check(Issued(1, identity, capability, {}), PROGRAM)
-    binding.check_path(identity, PROGRAM)
+    binding = Binding(PROGRAM)
+    for _ in range(2):
+        binding.check(Issued(1, identity, capability, {}))
+        binding.check_path(identity)
 
 
 @pytest.mark.parametrize(("identity", "capability"), BAD)
 def test_a_call_that_is_not_written_there_is_refused(identity: str, capability: str) -> None:
     """The capability is the site's, or there is no call."""
     with pytest.raises(ProtocolViolation):
-        binding.check(Issued(1, identity, capability, {}), PROGRAM)
+        Binding(PROGRAM).check(Issued(1, identity, capability, {}))
 
 
 @pytest.mark.parametrize("identity", ASTRAY)
 def test_a_path_that_is_written_otherwise_or_leads_nowhere_is_refused(identity: str) -> None:
     """One identity has one text, and every frame of it is one of the program's."""
     with pytest.raises(ProtocolViolation):
-        binding.check_path(identity, PROGRAM)
+        Binding(PROGRAM).check_path(identity)
