@@ -422,12 +422,8 @@ class Claims:
         old = self.parts(record.identity or record.origin).place
         return self.moves.get(old) == call.place
 
-    def equal(self, call: Call) -> list[Record]:
-        """Return every record that is equal to a call, claimed or not."""
-        return self.equals(call.call)
-
     def equals(self, call: EqualKey) -> list[Record]:
-        """Return every record of a capability and digest, claimed or not."""
+        """Return every record that has a call's capability and digest, claimed or not."""
         equals = (self._equal or self._index()).get(call)
         return equals.every if equals is not None else []
 

@@ -87,10 +87,11 @@ class Rule:
         retried = self._unresolved(call)
         if retried is not None and not isinstance(retried, Attempt):
             return retried
-        halt = self._divergent(call, superseded) or self._ambiguous(call) or self._ungranted(call)
+        equal = bool(self.claims.equals(call.call))
+        halt = self._divergent(call, superseded) or (self._ambiguous(call) if equal else None) or self._ungranted(call)
         if halt is not None:
             return halt
-        finding = self.finding(call) if superseded is None else None
+        finding = self.finding(call) if equal and superseded is None else None
         if finding is not None and finding.denied:
             return _repeated(finding)
         return Execute(call, superseded, finding, retried)
@@ -106,13 +107,10 @@ class Rule:
 
     def finding(self, call: Call) -> Finding | None:
         """Ask the ledger."""
-        equal = self.claims.equal(call)
-        if not equal:
-            return None
         capability = self.catalog.get(call.capability)
         return ledger.find(
             call,
-            equal,
+            self.claims.equals(call.call),
             self.claims.sources,
             drive=self.drive,
             policy=self.policy.ledger,
@@ -156,8 +154,6 @@ class Rule:
         )
 
     def _ambiguous(self, call: Call) -> Halt | None:
-        if not self.claims.equal(call):
-            return None
         found = self.claims.moved(call)
         if not isinstance(found, Ambiguous):
             found = self.claims.reachable(call) or self.claims.twin(call)

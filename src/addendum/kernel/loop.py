@@ -361,7 +361,7 @@ class Loop:
         ready.
         """
         known = [(number, call) for number in numbers if (call := self._unmatched.get(number)) is not None]
-        numbers = [number for number, call in known if self.claims.equal(call)]
+        numbers = [number for number, call in known if self.claims.equals(call.call)]
         if not numbers:
             return ()
         found: list[tuple[Call, Record]] = []

@@ -76,15 +76,12 @@ class Paths:
         """Check a path; return whether it is the main strand's (no branch in it)."""
         if text.startswith(JOIN):
             refuse(f"it isn't a path: {text!r}")
-        unknown: list[tuple[str, str]] = []
-        good, calls, plain = self._good, self._calls, '"' not in text
-        outer = text
+        good, calls = self._good, self._calls
+        outer, last = _split(text)
+        unknown = [(text, last)]
         while (main := good.get(outer)) is None:
             path = outer
-            if plain:
-                outer, _, last = path.rpartition(JOIN)
-            else:
-                outer, last = _split(path)
+            outer, last = _split(path)
             unknown.append((path, last))
         for path, last in reversed(unknown):
             if last not in calls:
@@ -97,12 +94,12 @@ class Paths:
         position, _, number = text[:-1].partition("[")
         if number.isdigit() and number.isascii() and position in self._positions:
             # Loops and branches, by far the most frequent new frames, without the parser.
-            if text != f"{position}[{int(number)}]":
+            if text[-1] != "]" or (number[0] == "0" and number != "0"):
                 refuse(f"it writes a path in another way: {text!r}")
             if "#" not in position:
                 return True
-            fan = path[: -len(text)] + position
-            if int(number) in self._fans.get(fan, ()) and self._winners.get(fan) in (None, int(number)):
+            fan, branch = path[: -len(text)] + position, int(number)
+            if branch in self._fans.get(fan, ()) and self._winners.get(fan) in (None, branch):
                 return False
             refuse(f"it isn't a frame of a path: {text!r}")
         try:
