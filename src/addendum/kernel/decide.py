@@ -14,7 +14,7 @@ The first row that applies decides. Rows stop the run or let it go on; nothing h
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -82,13 +82,17 @@ class Rule:
         self._open.setdefault(attempt.identity, []).append(attempt)
 
     def decide(self, call: Call) -> Decision:
-        """Apply the table to one call."""
-        superseded = self.superseding(call)
-        retried = self._unresolved(call)
+        """Apply the table to one call. Most are new altogether: no row is asked about what isn't there."""
+        known, equal = call.identity in self.claims.prefix, bool(self.claims.equals(call.call))
+        superseded = self.superseding(call) if known else None
+        retried = self._unresolved(call) if self.attempts else None
         if retried is not None and not isinstance(retried, Attempt):
             return retried
-        equal = bool(self.claims.equals(call.call))
-        halt = self._divergent(call, superseded) or (self._ambiguous(call) if equal else None) or self._ungranted(call)
+        halt = (
+            (self._divergent(call, superseded) if known else None)
+            or (self._ambiguous(call) if equal else None)
+            or self._ungranted(call)
+        )
         if halt is not None:
             return halt
         finding = self.finding(call) if equal and superseded is None else None
@@ -117,10 +121,12 @@ class Rule:
             side_effecting=capability is None or capability.side_effecting,
         )
 
-    def doubt(self, late: Iterable[tuple[Call, Record]] = ()) -> Halt | None:
+    def doubt(self, late: Sequence[tuple[Call, Record]] = ()) -> Halt | None:
         """Look at what was claimed since the last look: may equal calls have taken each other's records? `late` was
         claimed just now, because nothing else could go on: an equal record may still be reached, unless it is where
         it was expected."""
+        if not late and not self.claims.unsure:
+            return None
         unforeseen = [call for call, record in late if record.ok and not self.claims.foreseen(record, call)]
         found = [seen for call in unforeseen if (seen := self.claims.reachable(call)) is not None]
         if self.claims.unsure:
@@ -129,8 +135,6 @@ class Rule:
         return _unclear(found[0]) if found else None
 
     def _unresolved(self, call: Call) -> Halt | Wait | Attempt | None:
-        if not self.attempts:
-            return None
         here = self._open.get(call.identity, [])
         for attempt in here:
             if attempt.waits and (attempt.capability, attempt.digest) == call.call:

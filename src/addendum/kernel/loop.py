@@ -360,14 +360,14 @@ class Loop:
         where branches and iterations are the same and nothing can be learned any more. The others when nothing else is
         ready.
         """
-        known = [(number, call) for number in numbers if (call := self._unmatched.get(number)) is not None]
-        numbers = [number for number, call in known if self.claims.equals(call.call)]
+        unmatched, equals = self._unmatched, self.claims.equals
+        numbers = [number for number in numbers if (call := unmatched.get(number)) and equals(call.call)]
         if not numbers:
             return ()
         found: list[tuple[Call, Record]] = []
         for here, apart in EARLY if early else LATE:
             for number in numbers:
-                call = self._unmatched.get(number)
+                call = unmatched.get(number)
                 if call is None or (early and self.claims.reachable(call) is not None):
                     continue
                 record = self.claims.moved(call, apart=apart, here=here)
@@ -375,7 +375,7 @@ class Loop:
                     continue
                 self.claims.take(call, record)
                 found.append((call, record))
-                del self._unmatched[number]
+                del unmatched[number]
                 self._fresh.pop(number, None)
         found.sort(key=lambda claim: claim[1].order)
         for call, record in found:
