@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from addendum import identity as ids
 from addendum.errors import ProtocolViolation
-from addendum.kernel.binding import Binding
+from addendum.kernel.binding import MOST, Binding
 from addendum.ports import Issued
 from addendum.script.program import compile_program
 
@@ -75,3 +78,49 @@ def test_a_path_that_is_written_otherwise_or_leads_nowhere_is_refused(identity: 
     """One identity has one text, and every frame of it is one of the program's."""
     with pytest.raises(ProtocolViolation):
         Binding(PROGRAM).check_path(identity)
+
+
+FRAMES = st.tuples(
+    st.sampled_from([*PROGRAM.positions, "orchestrate/for.1", "one", ""]),
+    st.sampled_from(["", "", "", ":1", ":12", ":0", ":01", ":", ":x", ":\u0661"]),
+    st.sampled_from(["", "", "[0]", "[12]", "[01]", '["a"]', '["a > b[0]"]', '["\\u0061"]', "[-1]", "[", "[]", "[1]x"])
+    | st.text(max_size=3).map("[{}]".format),
+).map("".join)
+BOUND = Binding(PROGRAM)
+"""One for all examples: what it remembers of one must not let another in."""
+
+
+def well_written(identity: str) -> bool:
+    """Whether an identity is one of the program's, by its parts."""
+    try:
+        parsed = ids.parse(identity)
+    except ValueError:
+        return False
+    kinds = {"loop": "loop", "call": "call", "branch": "fanout"}
+    for frame in parsed.path:
+        position = PROGRAM.positions.get(frame.position)
+        if position is None or position.kind != kinds.get(frame.kind):
+            return False
+        if frame.kind == "loop" and (type(frame.branch) is not int or frame.entry):
+            return False
+    return str(parsed) == identity and parsed.site.branch is None and parsed.site.position in PROGRAM.positions
+
+
+@given(st.lists(FRAMES, min_size=1, max_size=4).map(ids.JOIN.join) | st.sampled_from(GOOD).map(lambda good: good[0]))
+def test_a_path_is_good_when_its_parts_are(identity: str) -> None:
+    """Reading it frame by frame comes to what parsing all of it would."""
+    try:
+        BOUND.check_path(identity)
+        found = True
+    except ProtocolViolation:
+        found = False
+    assert found == well_written(identity)
+
+
+def test_a_loop_may_have_more_iterations_than_frames_are_remembered() -> None:
+    """What was forgotten is looked at again."""
+    binding = Binding(PROGRAM)
+    for number in [*range(MOST + 2), 0]:
+        binding.check_path(f"orchestrate/for.0[{number}] > orchestrate/for.0/one()#0 > one/art.make#0")
+    with pytest.raises(ProtocolViolation):
+        binding.check_path("orchestrate/for.0[01] > one/art.make#0")
