@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Final, Never
 
-from addendum.canon import Json
+from addendum.canon import Json, dumps
 from addendum.errors import LimitExceeded, UsageError
 from addendum.ports import (
     Answer,
@@ -97,9 +97,10 @@ class Claims:
         self._events.clear()
         return events
 
-    def answers(self, answers: Sequence[Answer], ahead: Sequence[Known]) -> list[list[Json]]:
-        """Settle a call, or those of a batch; return what the guest gets for each, in order. Raises `UsageError`, with
-        nothing settled, if one of them doesn't wait or is there twice."""
+    def answers(self, answers: Sequence[Answer], ahead: Sequence[Known]) -> list[Json]:
+        """Settle a call, or those of a batch; return what the guest gets for each, in order: a list for one alone, texts
+        for a batch (guest/body.py says why). Raises `UsageError`, with nothing settled, if one of them doesn't wait or
+        is there twice."""
         if len(answers) == 1 and answers[0].call in self.waiting:
             return [self._answer(answers[0], ahead)]
         numbers = {answer.call for answer in answers if answer.call in self.waiting}
@@ -110,7 +111,7 @@ class Claims:
             )
         self._travelling = {self.waiting[answer.call]: answer.call for answer in answers}
         *most, last = answers
-        return [*(["+", *self._answer(answer, ())] for answer in most), ["!", *self._answer(last, ahead)]]
+        return [*("+" + dumps(self._answer(answer, ())) for answer in most), "!" + dumps(self._answer(last, ahead))]
 
     def _answer(self, answer: Answer, ahead: Sequence[Known]) -> list[Json]:
         told = self._outcome(answer.outcome, self.waiting.pop(answer.call))

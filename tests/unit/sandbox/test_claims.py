@@ -23,7 +23,7 @@ def claims() -> Claims:
         found.hear(("n", "call", AT.format(branch), "a.b", "{}", 1, ""))
     found.drain()
     told = found.answers([Answer(3, Success("c")), Answer(1, Success("a"))], ())
-    assert told == [["+", 1, "c"], ["!", 1, "a"]]
+    assert told == ['+[1,"c"]', '![1,"a"]']
     return found
 
 

@@ -5,9 +5,10 @@
 #
 # The host is reached by one function: _wf_host(nonce, kind, a, b, c, d, served). It returns at once for all kinds but
 # "call", for which it returns the answer (Monty, when nothing else can run) or something to await for it.
-# An answer is a list, not its text: reading the first JSON text of a turn costs Monty more than all else that it does
-# for a call. It is [1, value] or [0, code, message, retryable, identity], with one more element when the host hands
-# over known answers: the JSON text of {identity: answer}. In a batch, each has "+" as its first element, the last "!".
+# An answer is [1, value] or [0, code, message, retryable, identity], with one more element when the host hands over
+# known answers: the JSON text of {identity: answer}. One alone comes as a list, as reading the first JSON text of a turn
+# costs Monty more than all else that it does for a call. Those of a batch, which share that, come as JSON text with a
+# "+" in front, the last one with a "!": a text is read faster than a list is handed over.
 _wf_at = [""]  # the path text of the function that is entered next
 _wf_used = {}  # identity text without ":n" -> how often it was used
 _wf_known = {}  # identity text -> answer: calls of the main strand that are settled already
@@ -105,14 +106,13 @@ async def _wf_ask(identity, name, text, take):
     _wf_served.clear()
     if type(answer) is not list:
         answer = await answer
-        mark = answer[0]
-        if type(mark) is str:
+        if type(answer) is not list:
             # One of a batch: the host has to see that they come in their order, and that nothing comes between. The last
             # one says so by itself, the others with it.
             _wf_served.append(f"{identity}\n\n0\n")
-            if mark == "!":
+            if answer[0] == "!":
                 _wf_tell("handed")
-            answer = answer[1:]
+            answer = _wf_loads(answer[1:])
     if answer[0]:
         if len(answer) == 3:
             _wf_known.update(_wf_loads(answer[2]))
