@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, islice
 from math import inf
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -138,15 +138,20 @@ class Terms:
     def hold(self, size: int, payload: Json) -> Hold:
         """Return what a call takes at most. `size` is the payload's, in bytes."""
         capability = self.capability
+        size_in, most = capability.tokens_in(size), capability.most_tokens
+        if most is None:
+            # A payload that bounds what comes back with `max_tokens` takes these, and its own by its size.
+            asked = payload.get("max_tokens") if isinstance(payload, dict) else None
+            most = size_in + asked if type(asked) is int and asked >= 0 else 0
         return Hold(
             capability.name,
             self.most_cost,
             size,
             self.most_in,
-            _tokens(capability, size, payload),
+            most,
             self.seconds,
             capability.agentic,
-            capability.tokens_in(size),
+            size_in,
             {name: digest(_within(payload, path)) for name, path in self.pointers} if self.pointers else _NOWHERE,
         )
 
@@ -191,15 +196,6 @@ def _result(capability: Capability) -> int:
     """Return the most bytes that a result may have: one that is larger, or doesn't fit its schema, isn't taken."""
     size = largest(capability.output)
     return capability.max_result if size is None else min(size, capability.max_result)
-
-
-def _tokens(capability: Capability, size: int, payload: Json) -> int:
-    """Return the most tokens that a call may take: what the catalog says, else, for a payload that bounds what comes
-    back with `max_tokens`, those of the payload by its size and these."""
-    if capability.most_tokens is not None:
-        return capability.most_tokens
-    asked = payload.get("max_tokens") if isinstance(payload, dict) else None
-    return capability.tokens_in(size) + asked if type(asked) is int and asked >= 0 else 0
 
 
 def counts(limit: Limit) -> str:
@@ -359,10 +355,28 @@ class Book:
         """A hold is in the journal now. It counts in windows from the time that it has there, if that is later."""
         before = self._forget(taken)
         if self._watching and at > before:
-            at, amounts = self._at(at), taken.amounts
-            for name, meter, window in self._watching:
-                if name is None or name == taken.capability:
-                    window.move(before, at, amounts[meter])
+            self._move(taken, before, at)
+
+    def wrote_all(self, sent: Sequence[Dispatch]) -> None:
+        """All holds are in the journal now. The last of what was `sent` are theirs; if it remembers fewer than there
+        are, those of the first ones are missing."""
+        taken, times = self.unwritten, self._times
+        for hold in taken:
+            if hold.targets:
+                self.target(hold)
+        if self._watching:
+            last = zip(reversed(taken), reversed(times), islice(reversed(sent), len(taken)), strict=False)
+            for hold, before, dispatch in reversed(list(last)):
+                if dispatch.at > before:
+                    self._move(hold, before, dispatch.at)
+        taken.clear()
+        times.clear()
+
+    def _move(self, taken: Hold, before: float, at: float) -> None:
+        at, amounts = self._at(at), taken.amounts
+        for name, meter, window in self._watching:
+            if name is None or name == taken.capability:
+                window.move(before, at, amounts[meter])
 
     def carry(self, taken: Hold) -> None:
         """Hold what a call may still take; it counts as sent already."""

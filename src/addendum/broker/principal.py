@@ -285,7 +285,7 @@ def settling(run: str, history: History, new: Sequence[Entry], ledger: Ledger | 
     found: list[Entry] = []
     principals = set[str]()
     for entry in new:
-        held = _held(history, entry)
+        held = _held(history, entry) if entry.kind in ENDS else None
         if held is None:
             continue
         body, (principal, number) = entry.body, held
