@@ -106,7 +106,7 @@ class Dispatcher:
         assert task is not None
         started = time.perf_counter()
         expired: list[bool] = []
-        timer = loop.call_later(timeout, _expire, task, expired)
+        timer = loop.call_at(loop.time() + timeout, _expire, task, expired)
         reply: Reply | None = None
         error: CapabilityError | None = None
         data: bytes | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+
 from addendum import canon
 from addendum.authority.catalog import Capability
 from addendum.broker.journal import stow

@@ -19,7 +19,6 @@ from addendum.canon import Digest, Json
 from addendum.errors import LimitExceeded, NotJson, SandboxError, SandboxMissing, StoreError
 from addendum.kernel import binding
 from addendum.kernel.batch import batches
-from addendum.kernel.calls import Call
 from addendum.kernel.loop import (
     Astray,
     Bind,
@@ -154,24 +153,24 @@ class Drive:
             self.settler.flights.drop(self.loop.lost)
             self.loop.lost.clear()
         match request:
-            case Start():
-                return self._turn(session.advance, None, self._feed.chunk() if self._feed else ())
             case HandOver():
                 return self._hand(session, request)
-            case Bind(claims, late):
-                halt = self.settler.rule.doubt(claims if late else ())
-                if halt is None:
-                    self._bind(claims, late)
-                return halt
-            case Settle(calls):
+            case Settle():
                 if self.stop_requested.is_set():
                     return _cancelled()
                 halt = self.settler.rule.doubt()
                 if halt is not None:
                     return halt
-                return self.settler.settle(calls)
+                return self.settler.settle(request.calls)
             case Wait():
                 return self._wait()
+            case Start():
+                return self._turn(session.advance, None, self._feed.chunk() if self._feed else ())
+            case Bind(claims, late):
+                halt = self.settler.rule.doubt(claims if late else ())
+                if halt is None:
+                    self._bind(claims, late)
+                return halt
 
     def _hand(self, session: Session, step: HandOver) -> Turn | Astray:
         spend, feed = self.settler.journal.spend, self._feed

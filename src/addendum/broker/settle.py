@@ -35,9 +35,9 @@ from addendum.kernel.calls import Call
 from addendum.kernel.decide import Execute, Rule, Wait
 from addendum.kernel.ledger import Finding
 from addendum.kernel.loop import Halt
-from addendum.ports import Clock, Request
+from addendum.ports import Clock
 from addendum.records import entries
-from addendum.records.entries import Attempt, Settled
+from addendum.records.entries import Attempt
 from addendum.records.history import Record
 from addendum.records.outcome import Failure, Success
 from addendum.records.stored import Entry
@@ -76,6 +76,7 @@ class Settler:
     flights: Flights = field(default_factory=Flights)
     schemas: Schemas = field(default_factory=Schemas)
     commits: Commits = field(init=False)
+    _capabilities: dict[str, Capability] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.commits = Commits(self.journal, self.notice)
@@ -92,10 +93,12 @@ class Settler:
         decisions: list[Execute | Wait] = []
         for call in calls:
             decision = self.rule.decide(call)
-            outside = self.desk.outside(call) if isinstance(decision, Execute) else decision
-            if isinstance(outside, Halt):
+            if isinstance(decision, Halt):
+                return decision
+            outside = self.desk.outside(call) if isinstance(decision, Execute) else None
+            if outside is not None:
                 return outside
-            decisions.append(decision)  # type: ignore[arg-type]
+            decisions.append(decision)
         refused: list[Done] = []
         asks: list[tuple[Execute, Capability]] = []
         known: list[Record] = []
@@ -108,7 +111,7 @@ class Settler:
                     known.append(answer)
                 continue
             call = decision.call
-            capability = self.desk.bounded(self.rule.catalog[call.capability])
+            capability = self._capability(call.capability)
             if decision.finding is not None:
                 self._note(decision, decision.finding)
             problem = self._problem(call, capability)
@@ -121,10 +124,19 @@ class Settler:
                 halt = self._gate(decision, capability)
                 if halt is not None:
                     return halt
-        self._ask(asks)
-        records = known + self.commits.commit(refused)
+        if asks:
+            self._ask(asks)
+        if refused:
+            known += self.commits.commit(refused)
         self.admit()
-        return records
+        return known
+
+    def _capability(self, name: str) -> Capability:
+        """Return a capability within the grant's limits per call, neither of which changes in a drive."""
+        found = self._capabilities.get(name)
+        if found is None:
+            found = self._capabilities[name] = self.desk.bounded(self.rule.catalog[name])
+        return found
 
     def _gate(self, decision: Execute, capability: Capability) -> Halt | None:
         """Queue a call, or let it wait for a person whom a rule of the grant asks for."""
@@ -347,8 +359,7 @@ class Settler:
                     continue
                 spent = usd(flight.hold.cost)  # nobody knows, so the most that it may have cost
                 error = CapabilityError("timeout", answer.unknown, retryable=True, cost_usd=spent)
-            wanted = flight.call.identity not in self.flights.gone
-            if error is not None and error.retryable and wanted and flight.tries <= flight.capability.retries:
+            if error is not None and self._repeats(flight, error):
                 again.append((flight, error, answer.seconds))
                 continue
             settled = self._outcome(flight, answer, error)
@@ -358,8 +369,9 @@ class Settler:
             done.append(settled)
             landed.append(flight.hold)
         records = self.commits.commit(done, alarms)
+        accounts = self.accounts
         for hold in landed:
-            self.accounts.settle(hold)
+            accounts.settle(hold)
         for flight, error, seconds in again:
             self._again(flight, error, seconds)
         if lost is not None:
@@ -371,6 +383,11 @@ class Settler:
                 {"attempt": lost.seq, "key": lost.attempt.key},
             )
         return records
+
+    def _repeats(self, flight: Flight, error: CapabilityError) -> bool:
+        """Whether a call is tried once more: it may come out otherwise then, and somebody still waits for it."""
+        wanted = flight.attempt.identity not in self.flights.gone
+        return error.retryable and wanted and flight.tries <= flight.capability.retries
 
     def overdue(self, now: float) -> list[Answered]:
         """Return that nobody answers, for the calls whose time is over and of which nothing was heard."""

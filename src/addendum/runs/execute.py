@@ -104,7 +104,8 @@ class Attempt:
             return position.fingerprint or "" if position is not None else ""
 
         def feed(started: Loop) -> Feed | None:
-            return Feed(journal, main_strand(started.claims.prefix.values()))
+            known = main_strand(started.claims.prefix.values())
+            return Feed(journal, known) if known else None
 
         grant, first = from_json(journal.history.grant or {}), loop()
         settler = Settler(
