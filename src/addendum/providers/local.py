@@ -38,15 +38,15 @@ _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handler:
-    """A registered capability, and who does its work: nobody for one that a person answers. `lookup` takes an
-    idempotency key and returns what became of that dispatch, or None."""
+    """A registered capability, and who does its work: nobody for one that a person answers. `call` is the function
+    as it is called on the event loop, where it blocks nobody; so is `lookup`, which takes an idempotency key and returns
+    what became of that dispatch, or None."""
 
     capability: Capability
     function: Callable[..., Any] | None = None
     signature: Signature = field(default_factory=Signature)
+    call: Callable[..., Any] | None = None
     lookup: Callable[[str], Any] | None = None
-    here: bool = False
-    """Whether the function is called on the event loop: it blocks nobody, as it returns what is awaited."""
 
 
 class LocalProvider:
@@ -96,8 +96,8 @@ class LocalProvider:
             capability=full,
             function=function,
             signature=signature,
-            lookup=lookup,
-            here=function is not None and _is_async(function),
+            call=None if function is None else self._beside(function),
+            lookup=None if lookup is None else self._beside(lookup),
         )
 
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -111,13 +111,14 @@ class LocalProvider:
     async def dispatch(self, request: Request) -> Reply:
         """Do the work of one call. Raises what the handler raises; the broker makes of it what the table says."""
         handler = self._handlers.get(request.capability)
-        if handler is None or handler.function is None:
+        if handler is None or handler.call is None:
             if handler is None and self.rest is not None:
                 return await self.rest.dispatch(request)
             raise CapabilityError("provider_error", f"nobody does the work of {request.capability}")
         arguments = handler.signature.bind(request)
         try:
-            return self._reply(await self._call(functools.partial(handler.function, **arguments), handler.here))
+            value = handler.call(**arguments)
+            return self._reply(await value if inspect.isawaitable(value) else value)
         except NoThread:
             message = "no thread was free within the time limit; nothing was done"
             raise CapabilityError("rate_limited", message, retryable=True) from None
@@ -129,12 +130,16 @@ class LocalProvider:
             return await self.rest.lookup(capability, key) if self.rest is not None else None
         if handler.lookup is None:
             return None
-        found = await self._call(functools.partial(handler.lookup, key), _is_async(handler.lookup))
+        found = handler.lookup(key)
+        found = await found if inspect.isawaitable(found) else found
         return None if found is None else self._reply(found)
 
-    async def _call(self, call: Callable[[], Any], here: bool) -> Any:
-        """Call a function, `here` if it blocks nobody, and await what it returns if that can be awaited."""
-        value = call() if here else await self._threads.run(call)
+    def _beside(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function as it is called on the event loop: itself if it gives what is awaited, else in a thread."""
+        return function if _is_async(function) else functools.partial(self._in_thread, function)
+
+    async def _in_thread(self, function: Callable[..., Any], /, *given: Any, **named: Any) -> Any:
+        value = await self._threads.run(functools.partial(function, *given, **named))
         return await value if inspect.isawaitable(value) else value
 
     def _reply(self, value: Any) -> Reply:
