@@ -38,8 +38,8 @@ _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handler:
-    """A registered capability, and who does its work: nobody for one that a person answers. `call` is the function
-    as it is called on the event loop, where it blocks nobody; so is `lookup`, which takes an idempotency key and returns
+    """A registered capability, and who does its work: nobody for one that a person answers. `call` is the function as
+    it is called on the event loop, where it blocks nobody. So is `lookup`, which takes an idempotency key and returns
     what became of that dispatch, or None."""
 
     capability: Capability
