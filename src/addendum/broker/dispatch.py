@@ -99,10 +99,10 @@ class Dispatcher:
 
     async def _call(self, request: Request, timeout: float, loop: asyncio.AbstractEventLoop) -> None:
         """Let the provider do the work of one call. The answer is put into the queue at the very end: the thread that
-        waits for it goes on only when this one lets it, so nothing is left to be done, a task's callback, say.
+        waits for it goes on only when this one lets it, so nothing is left to do then, such as a task's callback.
 
-        The timer is what `asyncio.timeout` makes of one, for a task that is nobody's but this call's."""
-        task = asyncio.current_task()
+        The timer does what `asyncio.timeout` does for a task that nobody but this call has."""
+        task = asyncio.current_task(loop)
         assert task is not None
         started = time.perf_counter()
         expired: list[bool] = []

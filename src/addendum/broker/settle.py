@@ -27,7 +27,7 @@ from addendum.broker.fit import MESSAGE
 from addendum.broker.flights import Flight, Flights
 from addendum.broker.journal import Journal, stow
 from addendum.broker.outcomes import charged, count
-from addendum.broker.reads import read
+from addendum.broker.reads import read, sleep
 from addendum.broker.schema import Schemas
 from addendum.canon import Digest
 from addendum.errors import CapabilityError, JournalMoved
@@ -45,8 +45,6 @@ from addendum.records.stored import Entry
 GRACE = 30.0
 """Seconds beyond its time limit after which a call counts as lost, though nobody said so: a handler that blocks the
 event loop keeps the loop from saying it."""
-DURABLE = 1.0
-"""Seconds from which on it is written down when a sleep ends: after a crash a shorter one begins anew."""
 BACKOFF = 0.5
 """Seconds before the first retry; each next one waits twice as long."""
 
@@ -114,7 +112,7 @@ class Settler:
             capability = self._capability(call.capability)
             if decision.finding is not None:
                 self._note(decision, decision.finding)
-            problem = self._problem(call, capability)
+            problem = _problem(call, capability, self.schemas)
             if problem:
                 failure = Failure("invalid_input", problem, False, call.identity)
                 refused.append((self.draft.settled(decision, failure), {}))
@@ -177,7 +175,11 @@ class Settler:
         done: list[Done] = []
         begun: list[Entry] = []
         for call in calls:
-            left = self._sleeps(call, begun) if call.capability == "ctx.sleep" else 0.0
+            left, entry = 0.0, None
+            if call.capability == "ctx.sleep":
+                left, entry = sleep(call, self.journal.history.sleeps.get(call.identity), self.clock)
+            if entry is not None:
+                begun.append(entry)
             if left > 0:
                 self.flights.at(self.clock.monotonic() + left, call)
             else:
@@ -186,36 +188,11 @@ class Settler:
             self.commits.write(begun, {})
         return self.commits.commit(done)
 
-    def _sleeps(self, call: Call, begun: list[Entry]) -> float:
-        """Return how many seconds of a sleep are left. One that another process began goes on where it was; a clock
-        that was set back doesn't make it longer."""
-        seconds = call.payload.get("seconds", 0) if isinstance(call.payload, dict) else 0
-        if not isinstance(seconds, int | float) or seconds < DURABLE:
-            return float(seconds) if isinstance(seconds, int | float) else 0.0
-        now, known = self.clock.now(), self.journal.history.sleeps.get(call.identity)
-        if known is not None and known["digest"] == call.digest:
-            return float(min(seconds, known["until_ms"] / 1000 - now))
-        until = round((now + seconds) * 1000)
-        if until <= canon.MAX_INT:
-            begun.append(Entry("sleep", {"identity": call.identity, "digest": call.digest, "until_ms": until}))
-        return float(seconds)
-
     def _read(self, call: Call) -> Done:
         value = read(call, self.clock)
         blobs: dict[Digest, bytes] = {}
         result = stow(canon.canonical(value), value, blobs)
         return self.draft.settled(Execute(call), Success(value), result=result), blobs
-
-    def _problem(self, call: Call, capability: Capability) -> str:
-        if call.refused:
-            return call.refused
-        if len(call.data) > capability.max_payload:
-            return (
-                f"The payload is {len(call.data):,} bytes; {capability.name} takes at most {capability.max_payload:,}."
-            )
-        self.schemas.compile(capability.output)
-        problem = self.schemas.problem(capability.input, call.payload)
-        return f"The payload doesn't fit {capability.name}: {problem}" if problem else ""
 
     def _note(self, decision: Execute, finding: Finding) -> None:
         self.commits.tally.repeats += 1
@@ -375,13 +352,7 @@ class Settler:
         for flight, error, seconds in again:
             self._again(flight, error, seconds)
         if lost is not None:
-            return Halt(
-                "unresolved",
-                f"The call {lost.call.identity} of {lost.call.capability} was sent and its outcome isn't known.",
-                "Find out what became of it, then `addendum reconcile RUN` with the result, or declare it abandoned.",
-                lost.call,
-                {"attempt": lost.seq, "key": lost.attempt.key},
-            )
+            return _lost(lost)
         return records
 
     def _repeats(self, flight: Flight, error: CapabilityError) -> bool:
@@ -487,6 +458,17 @@ class Settler:
         return self.desk.accounts
 
 
+def _problem(call: Call, capability: Capability, schemas: Schemas) -> str:
+    """Return why a call's payload can't be sent, "" if it can."""
+    if call.refused:
+        return call.refused
+    if len(call.data) > capability.max_payload:
+        return f"The payload is {len(call.data):,} bytes; {capability.name} takes at most {capability.max_payload:,}."
+    schemas.compile(capability.output)
+    problem = schemas.problem(capability.input, call.payload)
+    return f"The payload doesn't fit {capability.name}: {problem}" if problem else ""
+
+
 def _dispatched(attempt: Attempt, tries: int) -> dict[str, Any]:
     return {
         "event": "dispatched",
@@ -496,6 +478,16 @@ def _dispatched(attempt: Attempt, tries: int) -> dict[str, Any]:
         "try": tries,
         "price": attempt.hold,
     }
+
+
+def _lost(flight: Flight) -> Halt:
+    return Halt(
+        "unresolved",
+        f"The call {flight.call.identity} of {flight.call.capability} was sent and its outcome isn't known.",
+        "Find out what became of it, then `addendum reconcile RUN` with the result, or declare it abandoned.",
+        flight.call,
+        {"attempt": flight.seq, "key": flight.attempt.key},
+    )
 
 
 def _void(seq: int, attempt: Attempt, why: str) -> Entry:
