@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import islice, zip_longest
-from math import inf
 
 from addendum.authority.book import Book, Hold, Later, Over, Terms, counts, terms
 from addendum.authority.catalog import Capability
@@ -94,7 +92,7 @@ class Accounts:
         if within.most_tokens_in is not None and asked.tokens_in > within.most_tokens_in:
             return Over(Limit("tokens_in", within.most_tokens_in, "call", within.name), 0, 0, asked.tokens_in)
         later: Later | None = None
-        for place in self._near(mine, asked):
+        for place in self._near(mine, asked) if mine.limits else ():
             found = self._check(mine.limits[place], asked, now)
             if isinstance(found, Over):
                 return found
@@ -168,12 +166,7 @@ class Accounts:
     def written(self) -> None:
         """The attempts of all holds so far are in the journal, and count from there, and from the times that they have
         there."""
-        book = self.book
-        last = islice(reversed(self.history.recent), len(book.unwritten))
-        for taken, sent in reversed(list(zip_longest(reversed(book.unwritten), last))):
-            if taken.targets:
-                book.target(taken)
-            book.wrote(taken, -inf if sent is None else sent.at)
+        self.book.wrote_all(self.history.recent)
 
     def settle(self, taken: Hold) -> None:
         """Give a hold back; what the call really took is in the journal by now."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, islice
 from math import inf
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -25,10 +25,10 @@ ENTRIES: Final = 2
 _SUMS: Final = ("calls", "bytes_out", "cost_usd")
 HELD: Final = ("cost_usd", "bytes_in", "tokens", "seconds")
 _UNUSED: Final = Totals()
+_NONE: Final = (0, 0)
 
 Amounts: TypeAlias = "tuple[int | float, ...]"
 """An amount of each of `METERED`."""
-_NOTHING: Final = (0,) * len(METERED)
 _NOWHERE: Final[Mapping[str, Digest]] = {}
 
 
@@ -138,15 +138,20 @@ class Terms:
     def hold(self, size: int, payload: Json) -> Hold:
         """Return what a call takes at most. `size` is the payload's, in bytes."""
         capability = self.capability
+        size_in, most = capability.tokens_in(size), capability.most_tokens
+        if most is None:
+            # A payload that bounds what comes back with `max_tokens` takes these, and its own by its size.
+            asked = payload.get("max_tokens") if isinstance(payload, dict) else None
+            most = size_in + asked if type(asked) is int and asked >= 0 else 0
         return Hold(
             capability.name,
             self.most_cost,
             size,
             self.most_in,
-            _tokens(capability, size, payload),
+            most,
             self.seconds,
             capability.agentic,
-            capability.tokens_in(size),
+            size_in,
             {name: digest(_within(payload, path)) for name, path in self.pointers} if self.pointers else _NOWHERE,
         )
 
@@ -191,15 +196,6 @@ def _result(capability: Capability) -> int:
     """Return the most bytes that a result may have: one that is larger, or doesn't fit its schema, isn't taken."""
     size = largest(capability.output)
     return capability.max_result if size is None else min(size, capability.max_result)
-
-
-def _tokens(capability: Capability, size: int, payload: Json) -> int:
-    """Return the most tokens that a call may take: what the catalog says, else, for a payload that bounds what comes
-    back with `max_tokens`, those of the payload by its size and these."""
-    if capability.most_tokens is not None:
-        return capability.most_tokens
-    asked = payload.get("max_tokens") if isinstance(payload, dict) else None
-    return capability.tokens_in(size) + asked if type(asked) is int and asked >= 0 else 0
 
 
 def counts(limit: Limit) -> str:
@@ -256,59 +252,60 @@ class Book:
     """The windows with the capability that each counts, and its meter's place in `METERED`."""
     _times: list[float] = field(default_factory=list)
     """The times at which the holds of `unwritten` were taken."""
+    _coming: dict[str, list[int]] = field(default_factory=dict)
+    """How many calls of each capability they are, and their bytes out."""
     _latest: float = -inf
     """The latest time that windows know of: nothing is taken before it, whatever the clock says."""
 
     def near(self, gauges: Iterable[Gauge], name: str, asks: Amounts, now: float) -> list[int]:
         """Return the places of the limits that a call of a capability comes close to, or that have to be looked at
         closely anyway. The others have room for it, whatever `check` finds in detail: what has left a window, say."""
-        one = self._amounts(name)
-        levels = (one, _NOTHING, one, one, self._every(name, one), one)
         windows, found = self.windows, []
+        level: int | float
         for place, over, meter, most, key in gauges:
-            level = levels[over][meter]
-            if over == _WINDOW:
+            if over == _ONE:
+                level = self._taken(METERED[meter], name)
+            elif over == _EVERY:
+                level = self._every(METERED[meter])
+            elif over == _WINDOW:
                 window = windows.get(key)
                 level = window.level if window is not None and window.knows(now) else most
             elif over == _DISTINCT:
                 level = len(self.seen.get(key, ())) + len(self.unwritten)
-            elif over == _CLOSELY:
-                level = most
+            else:
+                level = 0 if over == _CALL else most
             if level + asks[meter] >= most:
                 found.append(place)
         return found
 
-    def _amounts(self, name: str) -> Amounts:
-        """Return what is used and held of each meter for one capability."""
-        held, totals = self.held, self.totals.get(name) or _UNUSED
-        calls, out = totals.calls, totals.bytes_out
-        for each in self.unwritten:
-            if each.capability == name:
-                calls += 1
-                out += each.bytes_out
-        back = totals.bytes_in + held["bytes_in"].get(name, 0)
-        return (
-            calls,
-            totals.cost + held["cost_usd"].get(name, 0),
-            totals.tokens + held["tokens"].get(name, 0),
-            out,
-            back,
-            totals.seconds + held["seconds"].get(name, 0),
-            self.in_flight.get(name, 0),
-            calls if name in self.agents else 0,
-            out + back,
-            ENTRIES * calls,
-        )
+    def _taken(self, meter: str, name: str) -> int | float:
+        """Return what is used and held of a meter for one capability."""
+        totals = self.totals.get(name) or _UNUSED
+        calls, out = self._coming.get(name) or _NONE
+        match meter:
+            case "calls":
+                return totals.calls + calls
+            case "cost_usd":
+                return totals.cost + self.held["cost_usd"].get(name, 0)
+            case "in_flight":
+                return self.in_flight.get(name, 0)
+            case "bytes_out":
+                return totals.bytes_out + out
+            case "agents":
+                return totals.calls + calls if name in self.agents else 0
+            case "journal_bytes":
+                return totals.bytes_out + out + totals.bytes_in + self.held["bytes_in"].get(name, 0)
+            case "journal_records":
+                return ENTRIES * (totals.calls + calls)
+            case _:
+                used: int | float = getattr(totals, meter)
+                return used + self.held[meter].get(name, 0)
 
-    def _every(self, name: str, one: Amounts) -> Amounts:
-        """Return the amounts of all capabilities, with those of one of them at hand."""
-        if len(self.totals) == 1 and name in self.totals and self.held["cost_usd"].keys() == self.totals.keys():
-            return one
-        others = {*self.totals, *self.held["cost_usd"]}
-        others.discard(name)
-        if not others:
-            return one
-        return tuple(map(sum, zip(one, *map(self._amounts, others), strict=True)))
+    def _every(self, meter: str) -> int | float:
+        """Return what is used and held of a meter for all capabilities."""
+        totals, held = self.totals, self.held["cost_usd"]
+        known = totals.keys() if held.keys() == totals.keys() else {*totals, *held}
+        return sum(self._taken(meter, name) for name in known)
 
     def check(
         self, limit: Limit, asked: Hold, now: float, away: tuple[int | float, int | float] = (0, 0)
@@ -348,6 +345,12 @@ class Book:
         self.in_flight[taken.capability] += 1
         self.unwritten.append(taken)
         self._times.append(now)
+        coming = self._coming.get(taken.capability)
+        if coming is None:
+            self._coming[taken.capability] = [1, taken.bytes_out]
+        else:
+            coming[0] += 1
+            coming[1] += taken.bytes_out
         if self._watching:
             at, amounts = self._at(now), taken.amounts
             self._times[-1] = at
@@ -359,10 +362,29 @@ class Book:
         """A hold is in the journal now. It counts in windows from the time that it has there, if that is later."""
         before = self._forget(taken)
         if self._watching and at > before:
-            at, amounts = self._at(at), taken.amounts
-            for name, meter, window in self._watching:
-                if name is None or name == taken.capability:
-                    window.move(before, at, amounts[meter])
+            self._move(taken, before, at)
+
+    def wrote_all(self, sent: Sequence[Dispatch]) -> None:
+        """All holds are in the journal now. The last of what was `sent` are theirs; if it remembers fewer than there
+        are, those of the first ones are missing."""
+        taken, times = self.unwritten, self._times
+        for hold in taken:
+            if hold.targets:
+                self.target(hold)
+        if self._watching:
+            last = zip(reversed(taken), reversed(times), islice(reversed(sent), len(taken)), strict=False)
+            for hold, before, dispatch in reversed(list(last)):
+                if dispatch.at > before:
+                    self._move(hold, before, dispatch.at)
+        taken.clear()
+        times.clear()
+        self._coming.clear()
+
+    def _move(self, taken: Hold, before: float, at: float) -> None:
+        at, amounts = self._at(at), taken.amounts
+        for name, meter, window in self._watching:
+            if name is None or name == taken.capability:
+                window.move(before, at, amounts[meter])
 
     def carry(self, taken: Hold) -> None:
         """Hold what a call may still take; it counts as sent already."""
@@ -384,8 +406,12 @@ class Book:
 
     def _forget(self, taken: Hold) -> float:
         """Return the time at which a hold was taken that isn't one of those that aren't written any more."""
-        index = self.unwritten.index(taken)
+        index, coming = self.unwritten.index(taken), self._coming[taken.capability]
         del self.unwritten[index]
+        coming[0] -= 1
+        coming[1] -= taken.bytes_out
+        if not coming[0]:
+            del self._coming[taken.capability]
         return self._times.pop(index)
 
     def _at(self, now: float) -> float:

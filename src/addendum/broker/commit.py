@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from addendum.authority.catalog import Capability
-from addendum.broker.desk import overrun
 from addendum.broker.journal import Journal
 from addendum.canon import Digest
 from addendum.errors import StoreError
@@ -16,6 +14,8 @@ from addendum.records.history import Record
 from addendum.records.outcome import Success
 from addendum.records.stored import Entry, Stored
 
+Notice: TypeAlias = "Callable[[dict[str, Any]], None]"
+"""Whoever watches a drive is told its events."""
 Done: TypeAlias = "tuple[Settled, dict[Digest, bytes]]"
 """An outcome, with the blob that it may need."""
 
@@ -33,36 +33,37 @@ class Tally:
 
 @dataclass(slots=True)
 class Commits:
-    """Writes outcomes to a run's journal. `superseded` are the seqs of records that got a new version."""
+    """Writes outcomes to a run's journal. `superseded` are the seqs of records that got a new version; `notice` is None
+    if nobody watches."""
 
     journal: Journal
-    notice: Callable[[dict[str, Any]], None]
+    notice: Notice | None
     tally: Tally = field(default_factory=Tally)
     superseded: set[int] = field(default_factory=set)
     unwritten: list[Done] = field(default_factory=list)
     """Outcomes that the store didn't take."""
 
-    def commit(self, done: Sequence[Done], landed: Mapping[int, Capability] | None = None) -> list[Record]:
-        """Write outcomes in one transaction, and return their records. `landed` are the capabilities of attempts whose
-        provider may have reported more than it declares."""
+    def commit(self, done: Sequence[Done], alarms: Sequence[Entry] = ()) -> list[Record]:
+        """Write outcomes in one transaction, and return their records. `alarms` say that a provider reported more than
+        it declares."""
         if not done:
             return []
         blobs: dict[Digest, bytes] = {}
-        for _, some in done:
+        new: list[Entry] = []
+        for settled, some in done:
             blobs.update(some)
-        known = landed or {}
-        over = [overrun(settled, known[settled.attempt]) for settled, _ in done if settled.attempt in known]
-        frozen = [entry for entry in over if entry is not None]
-        stored = self.write([Entry("record", settled.body()) for settled, _ in done] + frozen, blobs, done)
-        records = []
-        for alarm in frozen:
-            self.notice({"event": "frozen", **alarm.body})
+            new.append(Entry("record", settled.body()))
+        stored = self.write([*new, *alarms], blobs, done)
+        if self.notice is not None:
+            for alarm in alarms:
+                self.notice({"event": "frozen", **alarm.body})
+        known, records = self.journal.history.records, []
         for entry in stored:
-            if entry.kind != "record":
-                continue
-            record = self.journal.history.records[entry.seq]
-            records.append(record)
-            self._tell(record, entry)
+            if entry.kind == "record":
+                record = known[entry.seq]
+                records.append(record)
+                if not record.is_read:
+                    self._count(record, entry)
         return records
 
     def write(self, new: Sequence[Entry], blobs: Mapping[Digest, bytes], done: Sequence[Done] = ()) -> list[Stored]:
@@ -100,24 +101,23 @@ class Commits:
             if settled.attempt
         ]
 
-    def _tell(self, record: Record, entry: Stored) -> None:
-        if record.is_read:
-            return
-        self.tally.executed += record.ok
-        self.tally.cost += record.cost
-        replaced = entry.body.get("supersedes")
+    def _count(self, record: Record, entry: Stored) -> None:
+        tally, replaced = self.tally, entry.body.get("supersedes")
+        tally.executed += record.ok
+        tally.cost += record.cost
         if replaced is not None:
-            self.tally.superseded += 1
+            tally.superseded += 1
             self.superseded.add(replaced)
-        self.notice(
-            {
-                "event": "settled",
-                "identity": record.origin,
-                "capability": record.capability,
-                "seq": record.seq,
-                "ok": record.ok,
-                "cost": record.cost,
-                "tokens": entry.body.get("tokens", 0),
-                "failure": entry.body.get("failure"),
-            }
-        )
+        if self.notice is not None:
+            self.notice(
+                {
+                    "event": "settled",
+                    "identity": record.origin,
+                    "capability": record.capability,
+                    "seq": record.seq,
+                    "ok": record.ok,
+                    "cost": record.cost,
+                    "tokens": entry.body.get("tokens", 0),
+                    "failure": entry.body.get("failure"),
+                }
+            )

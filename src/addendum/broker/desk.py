@@ -65,8 +65,10 @@ class Desk:
 
     def outside(self, call: Call) -> Halt | None:
         """Return the stop for a payload that the grant's narrowing leaves out."""
-        schema = self.grant.where.get(call.capability)
-        problem = self.schemas.problem(schema, call.payload) if schema and not call.refused else ""
+        schema = self.accounts.grant.where.get(call.capability)
+        if not schema or call.refused:
+            return None
+        problem = self.schemas.problem(schema, call.payload)
         if not problem:
             return None
         return Halt(
@@ -187,41 +189,44 @@ class Desk:
     ) -> list[Stored]:
         """Write attempts with their holds, by the attempts' numbers. Raises `JournalMoved`, with the holds given back,
         when somebody else was first: another process of the principal, or a child that was given something."""
-        run, history = self.journal.run, self.journal.history
-        keys = [((run, number), hold) for number, hold in taken]
-        beside = (
-            self.ledger.beside(keys, self.clock.now(), history.seq)
-            if self.ledger is not None
-            else Beside(run, own=history.seq)
-        )
+        run, history, ledger = self.journal.run, self.journal.history, self.ledger
+        if ledger is None:
+            beside = Beside(run, own=history.seq)
+        else:
+            beside = ledger.beside((((run, number), hold) for number, hold in taken), self.clock.now(), history.seq)
         ended = settling(run, history, new)
-        if ended is not None and self.ledger is not None and ended.run == beside.run:
-            beside = beside._replace(entries=[*ended.entries, *beside.entries])
-        elif ended is not None and self.ledger is None:
-            beside = ended._replace(own=history.seq)
-        elif ended is not None:  # held in the accounts of another principal
-            ends = [entry for entry in new if entry.kind in ENDS]
-            alone = history.seq + len(ends)
-            self.journal.append(*ends)
-            new = [entry for entry in new if entry.kind not in ENDS]
-            # What somebody else wrote before them was folded in with them: then these don't come next.
-            beside = beside._replace(own=alone)
+        if ended is not None:
+            new, beside = self._ending(new, beside, ended)
         try:
             stored = self.journal.append(*new, blobs=blobs, beside=beside)
         except JournalMoved:
-            self.give_back(hold for _, hold in keys)
-            if self.ledger is not None:
-                self.ledger.lost(key for key, _ in keys)
+            self.give_back(hold for _, hold in taken)
+            if ledger is not None:
+                ledger.lost((run, number) for number, _ in taken)
             raise
         self.accounts.written()
-        if self.ledger is not None:
-            self.ledger.wrote(beside)
-            self.ledger.rest()
+        if ledger is not None:
+            ledger.wrote(beside)
+            ledger.rest()
         self._fresh = False
         if self.promised:
             for entry in new:
                 self.promised.pop((entry.body.get("identity", ""), entry.body.get("digest", "")), None)
         return stored
+
+    def _ending(self, new: Sequence[Entry], beside: Beside, ended: Beside) -> tuple[Sequence[Entry], Beside]:
+        """Let attempts whose end is written before others settle in their accounts; return what is still to be written,
+        and what is beside it."""
+        if ended.run == beside.run and self.ledger is not None:
+            return new, beside._replace(entries=[*ended.entries, *beside.entries])
+        if self.ledger is None:
+            return new, ended._replace(own=beside.own)
+        # They are held in the accounts of another principal.
+        ends = [entry for entry in new if entry.kind in ENDS]
+        alone = self.journal.history.seq + len(ends)
+        self.journal.append(*ends)
+        # What somebody else wrote before them was folded in with them: then these don't come next.
+        return [entry for entry in new if entry.kind not in ENDS], beside._replace(own=alone)
 
     def close(self, ledgers: Ledgers) -> None:
         """Give the principal's accounts back, once nothing more is reserved here."""

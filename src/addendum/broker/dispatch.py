@@ -11,7 +11,7 @@ import queue
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from addendum.broker import fit
 from addendum.errors import CapabilityError, UnknownOutcome
@@ -21,8 +21,7 @@ CLOSING = 1.0
 """Seconds that handlers get to end when the event loop ends. One that doesn't dies with the process."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(NamedTuple):
     """What became of a dispatch. `attempt` is its number; exactly one of `reply`, `error` and `unknown` is set.
     `seconds` is the provider's time. `data` are the canonical bytes of the reply's value, None if they weren't made
     yet; `unfit` says why a reply can't be kept, "" if it can."""
@@ -94,34 +93,48 @@ class Dispatcher:
         return self._loop
 
     def _start(self, requests: Sequence[tuple[Request, float]]) -> None:
+        loop = asyncio.get_running_loop()
         for request, timeout in requests:
-            task = asyncio.get_running_loop().create_task(self._call(request, timeout))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks.add(loop.create_task(self._call(request, timeout, loop)))
 
-    async def _call(self, request: Request, timeout: float) -> None:
+    async def _call(self, request: Request, timeout: float, loop: asyncio.AbstractEventLoop) -> None:
+        """Let the provider do the work of one call. The answer is put into the queue at the very end: the thread that
+        waits for it goes on only when this one lets it, so nothing is left to do then, such as a task's callback.
+
+        The timer does what `asyncio.timeout` does for a task that nobody but this call has."""
+        task = asyncio.current_task(loop)
+        assert task is not None
         started = time.perf_counter()
+        expired: list[bool] = []
+        timer = loop.call_at(loop.time() + timeout, _expire, task, expired)
         reply: Reply | None = None
         error: CapabilityError | None = None
         data: bytes | None = None
         unknown = unfit = ""
         try:
-            async with asyncio.timeout(timeout) as limit:
-                # What it returned is copied before the handler can go on with it.
-                reply, data, unfit = fit.reply(await self.provider.dispatch(request))
+            # What it returned is copied before the handler can go on with it.
+            reply, data, unfit = fit.reply(await self.provider.dispatch(request))
         except CapabilityError as failed:
             error = fit.failure(failed)
         except UnknownOutcome as lost:
             unknown = fit.text(lost) or "the provider can't tell"
         except TimeoutError as late:
-            unknown = f"no answer within {timeout:g} s" if limit.expired() else fit.text(late) or "it timed out"
+            unknown = f"no answer within {timeout:g} s" if expired else fit.text(late) or "it timed out"
         except asyncio.CancelledError:
             # Whoever cancelled it, the loop or the provider itself: without an answer, the driver would wait for ever.
-            unknown = "the call was cancelled while it was under way"
+            only = expired and task.uncancel() <= 0
+            unknown = f"no answer within {timeout:g} s" if only else "the call was cancelled while it was under way"
         except BaseException as broken:  # noqa: BLE001 - whatever a handler raises is the call's failure
             error = fit.broken(broken)
         seconds = time.perf_counter() - started
+        timer.cancel()
+        self._tasks.discard(task)
         self.answers.put(Answered(request.attempt, seconds, reply, error, unknown, data, unfit))
+
+
+def _expire(task: asyncio.Task[None], expired: list[bool]) -> None:
+    expired.append(True)
+    task.cancel()
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:

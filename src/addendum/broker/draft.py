@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from addendum import canon
 from addendum.authority.catalog import Capability
@@ -13,7 +12,7 @@ from addendum.canon import Digest
 from addendum.kernel.calls import Call
 from addendum.kernel.decide import Execute
 from addendum.ports import Clock, Request
-from addendum.records.entries import Attempt, Settled
+from addendum.records.entries import Attempt, Ref, Settled
 from addendum.records.outcome import Failure, Success
 
 
@@ -40,7 +39,7 @@ class Draft:
             fingerprint=self.fingerprint(call),
             digest=call.digest,
             take=call.take,
-            key=canon.sha256("\n".join((self.run, call.identity, call.digest, str(number))).encode()),
+            key=canon.sha256(f"{self.run}\n{call.identity}\n{call.digest}\n{number}".encode()),
             payload=stow(call.data, call.payload, blobs),
             revision=self.revision,
             drive=self.drive,
@@ -63,19 +62,32 @@ class Draft:
             attempt=attempt.number,
         )
 
-    def settled(self, decision: Execute, outcome: Success | Failure, **more: Any) -> Settled:
-        """Return how a call is settled. `more` are further fields of `Settled`."""
-        call = decision.call
-        superseded = decision.supersedes
+    def settled(
+        self,
+        decision: Execute,
+        outcome: Success | Failure,
+        result: Ref | None = None,
+        *,
+        fingerprint: str | None = None,
+        attempt: int = 0,
+        cost: int = 0,
+        tokens: int = 0,
+        seconds: float = 0.0,
+    ) -> Settled:
+        """Return how a call is settled. `fingerprint` is its site's, as its attempt has it; None if it wasn't sent."""
+        call, superseded = decision.call, decision.supersedes
         return Settled(
             identity=call.identity,
             capability=call.capability,
-            fingerprint=self.fingerprint(call),
+            fingerprint=self.fingerprint(call) if fingerprint is None else fingerprint,
             digest=call.digest,
             outcome=outcome,
-            result=more.pop("result", None),
+            result=result,
             revision=self.revision,
             drive=self.drive,
+            attempt=attempt,
+            cost=cost,
+            tokens=tokens,
+            seconds=seconds,
             supersedes=superseded.seq if superseded is not None and isinstance(outcome, Success) else None,
-            **more,
         )

@@ -19,7 +19,6 @@ from addendum.canon import Digest, Json
 from addendum.errors import LimitExceeded, NotJson, SandboxError, SandboxMissing, StoreError
 from addendum.kernel import binding
 from addendum.kernel.batch import batches
-from addendum.kernel.calls import Call
 from addendum.kernel.loop import (
     Astray,
     Bind,
@@ -154,38 +153,39 @@ class Drive:
             self.settler.flights.drop(self.loop.lost)
             self.loop.lost.clear()
         match request:
-            case Start():
-                return self._turn(session.advance, None, self._feed.chunk() if self._feed else ())
-            case HandOver(call, record, batch):
-                return self._hand(session, [(call, record), *batch])
-            case Bind(claims, late):
-                halt = self.settler.rule.doubt(claims if late else ())
-                if halt is None:
-                    self._bind(claims, late)
-                return halt
-            case Settle(calls):
+            case HandOver():
+                return self._hand(session, request)
+            case Settle():
                 if self.stop_requested.is_set():
                     return _cancelled()
                 halt = self.settler.rule.doubt()
                 if halt is not None:
                     return halt
-                return self.settler.settle(calls)
+                return self.settler.settle(request.calls)
             case Wait():
                 return self._wait()
+            case Start():
+                return self._turn(session.advance, None, self._feed.chunk() if self._feed else ())
+            case Bind(claims, late):
+                halt = self.settler.rule.doubt(claims if late else ())
+                if halt is None:
+                    self._bind(claims, late)
+                return halt
 
-    def _hand(self, session: Session, batch: Sequence[tuple[Call, Record]]) -> Turn | Astray:
-        journal = self.settler.journal
-        answers = [Answer(call.number, journal.spend(record)[0]) for call, record in batch]
-        ahead = self._feed.after(batch[-1][1].seq) if self._feed else ()
-        if len(answers) == 1:
-            return self._turn(session.advance, answers[0], ahead)
+    def _hand(self, session: Session, step: HandOver) -> Turn | Astray:
+        spend, feed = self.settler.journal.spend, self._feed
+        first = Answer(step.call.number, spend(step.record)[0])
+        if not step.batch:
+            return self._turn(session.advance, first, feed.after(step.record.seq) if feed else ())
         assert isinstance(session, BatchSession)
+        answers = [first, *(Answer(call.number, spend(record)[0]) for call, record in step.batch)]
+        ahead = feed.after(step.batch[-1][1].seq) if feed else ()
         try:
             return self._turn(session.advance_all, answers, ahead)
         except LimitExceeded as error:
             if error.facts.get("limit") not in OF_A_TURN:
                 raise
-            return Astray(batch[0][0].identity, batch=True)
+            return Astray(step.call.identity, batch=True)
 
     def _turn(self, advance: Callable[[A, Sequence[Known]], Turn], answer: A, ahead: Sequence[Known]) -> Turn:
         """Let the script go on, and count what it takes itself."""
@@ -218,7 +218,7 @@ class Drive:
         settler.journal.append(*new)
         self.rebound += sum(1 for _, record in claims if not record.is_read)
         for call, record in claims:
-            settler.notice(
+            settler.tell(
                 {"event": "rebound", "identity": call.identity, "seq": record.seq, "capability": call.capability}
             )
 
@@ -226,39 +226,38 @@ class Drive:
 
     def _wait(self) -> list[Record] | Halt:
         """Wait until something is settled. Empty when nothing can come but from a person."""
-        settler = self.settler
+        settler, flights = self.settler, self.settler.flights
         while True:
-            self._renew()
             now = settler.clock.monotonic()
+            self._renew(now)
             records = settler.ring(now)
             if records:
                 return records
             if self.stop_requested.is_set():
                 return _cancelled()
-            halt = self._operator()
+            halt = self._operator(now)
             if halt is not None:
                 return halt
-            if settler.flights.queue:
+            if flights.queue:
                 settler.admit()
-            if settler.flights.asked or settler.flights.gated or not settler.flights.coming:
+            if flights.asked or flights.gated or not flights.coming:
                 halt = settler.permitted()
                 if halt is not None:
                     return halt
                 records = self._answers()
-                if records or not settler.flights.coming:
+                if records or not flights.coming:
                     return records
-            found = settler.answered(self._take(self._pause()) or settler.overdue(now))
+            found = settler.answered(self._take(self._pause(now)) or settler.overdue(now))
             if found:
                 return found
 
-    def _pause(self) -> float:
+    def _pause(self, now: float) -> float:
         """Return how long to wait for an answer at most, in seconds."""
-        flights, clock = self.settler.flights, self.settler.clock
-        pause = POLL
+        flights, pause = self.settler.flights, POLL
         if flights.timers:
-            pause = min(pause, max(0.0, flights.timers[0].due - clock.monotonic()))
+            pause = min(pause, max(0.0, flights.timers[0].due - now))
         if flights.later is not None:
-            pause = min(pause, max(0.01, flights.later - clock.now()))
+            pause = min(pause, max(0.01, flights.later - self.settler.clock.now()))
         return pause
 
     def _take(self, pause: float) -> list[Answered]:
@@ -270,13 +269,15 @@ class Drive:
             while True:
                 if isinstance(item, Answered):
                     answers.append(item)
+                if source.empty():
+                    return answers
                 item = source.get_nowait()
         except queue.Empty:
             return answers
 
-    def _operator(self) -> Halt | None:
+    def _operator(self, now: float) -> Halt | None:
         """See what an operator wrote while this process drives the run."""
-        now, journal = self.settler.clock.monotonic(), self.settler.journal
+        journal = self.settler.journal
         if now - self._looked >= POLL:
             self._looked = now
             journal.news()
@@ -290,11 +291,9 @@ class Drive:
             self.settler.flights.asked.pop(entry.body["attempt"], None)
         return [journal.history.records[entry.seq] for entry in stored]
 
-    def _renew(self) -> None:
-        now = self.settler.clock.monotonic()
+    def _renew(self, now: float) -> None:
         self.settler.accounts.elapsed = now - self._started
-        lease = self.settler.journal.lease
-        if lease is not None and now - self._renewed > RENEW:
+        if now - self._renewed > RENEW and (lease := self.settler.journal.lease) is not None:
             self.settler.journal.store.renew(lease)
             self._renewed = now
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from addendum import canon
 from addendum.authority.catalog import Capability
@@ -14,8 +14,7 @@ from addendum.errors import FAILURE_CODES, CapabilityError, ConfigError, NotJson
 from addendum.records.outcome import Failure, Success
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(NamedTuple):
     """An outcome, the canonical bytes of its result (empty for a failure), its cost in nano-dollars, and its tokens."""
 
     outcome: Success | Failure
@@ -32,21 +31,22 @@ def count(
         code = error.code if error.code in FAILURE_CODES else "provider_error"
         message = error.message if code == error.code else f"{error.code}: {error.message}"
         return Counted(Failure(code, message[:MESSAGE], error.retryable, identity), b"", charged(error), 0)
-    assert answer.reply is not None
-    usage = answer.reply.usage
+    reply = answer.reply
+    assert reply is not None
+    usage = reply.usage
     cost = capability.price if usage.cost is None else usage.cost
     data, problem = answer.data or b"", answer.unfit
-    if not problem:
+    if not problem and answer.data is None:
         try:
-            data = canon.canonical(answer.reply.value) if answer.data is None else answer.data
+            data = canon.canonical(reply.value)
         except NotJson as bad:
             problem = str(bad)
     if not problem and len(data) > capability.max_result:
         problem = f"{len(data):,} bytes of JSON; {capability.name} may answer {capability.max_result:,}."
     if not problem:
-        problem = schemas.problem(capability.output, answer.reply.value)
+        problem = schemas.problem(capability.output, reply.value)
     if not problem:
-        return Counted(Success(answer.reply.value), data, cost, usage.tokens)  # type: ignore[arg-type]
+        return Counted(Success(reply.value), data, cost, usage.tokens)  # type: ignore[arg-type]
     message = f"{capability.name} answered what can't be used: {problem}"
     return Counted(Failure("provider_error", message[:MESSAGE], False, identity), b"", cost, usage.tokens)
 

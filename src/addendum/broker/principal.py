@@ -283,20 +283,20 @@ def settling(run: str, history: History, new: Sequence[Entry], ledger: Ledger | 
     are `ledger`, only as long as nobody else wrote there. Entries that settle in the accounts of several principals are
     for `SEVERAL`: they can't be written at once."""
     found: list[Entry] = []
-    principals = set[str]()
+    name = ""
     for entry in new:
-        held = _held(history, entry)
+        held = _held(history, entry) if entry.kind in ENDS else None
         if held is None:
             continue
         body, (principal, number) = entry.body, held
-        principals.add(principal)
+        theirs = ledger_of(principal)
+        name = theirs if name in ("", theirs) else SEVERAL
         result = body.get("result")
         back = result["size"] if result else 0
         taken = (body.get("cost", 0), body.get("tokens", 0), back, body.get("micros", 0))
         found.append(settle_entry((run, number), *taken))
     if not found:
         return None
-    name = ledger_of(principals.pop()) if len(principals) == 1 else SEVERAL
     return Beside(name, found, ledger.seq if ledger is not None and ledger.name == name else None)
 
 
@@ -305,7 +305,7 @@ def apart(history: History, new: Sequence[Entry]) -> list[list[Entry]]:
     parts: list[list[Entry]] = [[]]
     principal = ""
     for entry in new:
-        held = _held(history, entry)
+        held = _held(history, entry) if entry.kind in ENDS else None
         if held is not None:
             if principal and held[0] != principal:
                 parts.append([])
@@ -314,6 +314,6 @@ def apart(history: History, new: Sequence[Entry]) -> list[list[Entry]]:
     return parts
 
 
-def _held(history: History, entry: Entry) -> tuple[str, int] | None:
+def _held(history: History, end: Entry) -> tuple[str, int] | None:
     """Return in whose accounts the attempt is held that an entry ends, and its number."""
-    return history.held_by(entry.body["attempt"]) if entry.kind in ENDS else None
+    return history.held_by(end.body["attempt"])

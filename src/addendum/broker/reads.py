@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import datetime
 import uuid
+from collections.abc import Mapping
+from typing import Any, Final
 
-from addendum.canon import Json
+from addendum.canon import MAX_INT, Json
 from addendum.kernel.calls import Call
 from addendum.ports import Clock
+from addendum.records.stored import Entry
+
+DURABLE: Final = 1.0
+"""Seconds from which on it is written down when a sleep ends: after a crash a shorter one begins anew."""
 
 
 def read(call: Call, clock: Clock) -> Json:
@@ -24,3 +30,18 @@ def read(call: Call, clock: Clock) -> Json:
             return call.payload
         case _:
             return None
+
+
+def sleep(call: Call, known: Mapping[str, Any] | None, clock: Clock) -> tuple[float, Entry | None]:
+    """Return how many seconds of a sleep are left, and what is to be written down of it if it begins now. `known` is
+    what was: one that another process began goes on where it was; a clock that was set back doesn't make it longer."""
+    seconds = call.payload.get("seconds", 0) if isinstance(call.payload, dict) else 0
+    if not isinstance(seconds, int | float) or seconds < DURABLE:
+        return float(seconds) if isinstance(seconds, int | float) else 0.0, None
+    now = clock.now()
+    if known is not None and known["digest"] == call.digest:
+        return float(min(seconds, known["until_ms"] / 1000 - now)), None
+    until = round((now + seconds) * 1000)
+    if until > MAX_INT:
+        return float(seconds), None
+    return float(seconds), Entry("sleep", {"identity": call.identity, "digest": call.digest, "until_ms": until})

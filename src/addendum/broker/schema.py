@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 import jsonschema
 from jsonschema.protocols import Validator
@@ -22,18 +23,32 @@ _PLAIN: Final[Mapping[str, tuple[type, ...]]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """An object of plain values without other constraints, as a function's annotations make it: its properties, each
+    with the kinds that it may have or a shape, None for what only the validator knows. `more` may be there, or not."""
+
+    properties: Mapping[str, Look]
+    required: tuple[str, ...]
+    more: bool
+
+
+Look: TypeAlias = "tuple[type, ...] | Shape | None"
+"""What values of a schema are looked at by before the validator, which is slow; None if nothing can be said."""
+
+
 class Schemas:
     """Compiled schemas by identity of their mapping. One that is no schema is `ConfigError` when it is compiled."""
 
     def __init__(self) -> None:
-        self._compiled: dict[int, tuple[Schema, Validator]] = {}
+        self._compiled: dict[int, tuple[Schema, Validator, Look]] = {}
 
     def problem(self, schema: Schema, value: Any) -> str:
         """Return what is wrong with a value in one sentence, "" if nothing is."""
         if not schema:
             return ""
-        validator = self._validator(schema)
-        if fits(schema, value):
+        _, validator, shape = self._compiled.get(id(schema)) or self._compile(schema)
+        if fits(shape, value):
             return ""
         try:
             error = jsonschema.exceptions.best_match(validator.iter_errors(value))
@@ -47,39 +62,47 @@ class Schemas:
 
     def compile(self, schema: Schema) -> None:
         """Raise `ConfigError` for what is no schema: before a call is sent, not when its result is there."""
-        if schema:
-            self._validator(schema)
+        if schema and id(schema) not in self._compiled:
+            self._compile(schema)
 
-    def _validator(self, schema: Schema) -> Validator:
-        found = self._compiled.get(id(schema))
-        if found is None:
-            kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-            try:
-                kind.check_schema(dict(schema))
-            except jsonschema.SchemaError as error:
-                raise ConfigError(
-                    f"This is no JSON Schema: {error.message}.", hint="Mend the capability's schema."
-                ) from None
-            # An empty registry that retrieves nothing: a remote reference is an error, never a request.
-            found = self._compiled[id(schema)] = (schema, kind(schema, registry=Registry()))
-        return found[1]
+    def _compile(self, schema: Schema) -> tuple[Schema, Validator, Look]:
+        kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+        try:
+            kind.check_schema(dict(schema))
+        except jsonschema.SchemaError as error:
+            raise ConfigError(
+                f"This is no JSON Schema: {error.message}.", hint="Mend the capability's schema."
+            ) from None
+        # An empty registry that retrieves nothing: a remote reference is an error, never a request.
+        found = self._compiled[id(schema)] = (schema, kind(schema, registry=Registry()), look(schema))
+        return found
 
 
-def fits(schema: object, value: object) -> bool:
-    """Whether a value surely fits a schema of the most frequent kind; False leaves it to the validator, which is slow.
-
-    That is an object of plain values without other constraints, as a function's annotations make it.
-    """
+def look(schema: object) -> Look:
+    """Return what values of a schema, which has to be one, are looked at by."""
     if not isinstance(schema, Mapping) or not _KNOWN.issuperset(schema):
-        return False
+        return None
     kind = schema.get("type")
     if kind != "object":
-        return isinstance(kind, str) and type(value) in _PLAIN.get(kind, ()) and _OBJECT.isdisjoint(schema)
-    if type(value) is not dict:
+        return _PLAIN.get(kind) if isinstance(kind, str) and _OBJECT.isdisjoint(schema) else None
+    properties = {name: look(each) for name, each in schema.get("properties", {}).items()}
+    return Shape(properties, tuple(schema.get("required", ())), schema.get("additionalProperties", True) is True)
+
+
+def fits(look: Look, value: object) -> bool:
+    """Whether a value surely fits a schema; False leaves it to the validator."""
+    if type(look) is tuple:
+        return type(value) in look
+    if type(look) is not Shape or type(value) is not dict:
         return False
-    properties = schema.get("properties", {})
-    if schema.get("additionalProperties", True) is not True and not properties.keys() >= value.keys():
-        return False
-    if not all(name in value for name in schema.get("required", ())):
-        return False
-    return all(name not in properties or fits(properties[name], item) for name, item in value.items())
+    properties = look.properties
+    for name in look.required:
+        if name not in value:
+            return False
+    for name, item in value.items():
+        if name in properties:
+            if not fits(properties[name], item):
+                return False
+        elif not look.more:
+            return False
+    return True

@@ -10,33 +10,34 @@ without a record, which is what *unresolved* means.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from addendum import canon
 from addendum.authority.accounts import Accounts, Hold, Later, Over
 from addendum.authority.catalog import Capability
 from addendum.authority.grant import Limit
 from addendum.authority.money import usd
-from addendum.broker.commit import Commits, Done
-from addendum.broker.desk import Asked, Desk
+from addendum.broker.commit import Commits, Done, Notice
+from addendum.broker.desk import Asked, Desk, overrun
 from addendum.broker.dispatch import Answered, Dispatcher
 from addendum.broker.draft import Draft
 from addendum.broker.fit import MESSAGE
 from addendum.broker.flights import Flight, Flights
 from addendum.broker.journal import Journal, stow
 from addendum.broker.outcomes import charged, count
-from addendum.broker.reads import read
+from addendum.broker.reads import read, sleep
 from addendum.broker.schema import Schemas
 from addendum.canon import Digest
 from addendum.errors import CapabilityError, JournalMoved
 from addendum.kernel.calls import Call
 from addendum.kernel.decide import Execute, Rule, Wait
+from addendum.kernel.ledger import Finding
 from addendum.kernel.loop import Halt
-from addendum.ports import Clock, Request
+from addendum.ports import Clock
 from addendum.records import entries
-from addendum.records.entries import Attempt, Settled
+from addendum.records.entries import Attempt
 from addendum.records.history import Record
 from addendum.records.outcome import Failure, Success
 from addendum.records.stored import Entry
@@ -44,38 +45,36 @@ from addendum.records.stored import Entry
 GRACE = 30.0
 """Seconds beyond its time limit after which a call counts as lost, though nobody said so: a handler that blocks the
 event loop keeps the loop from saying it."""
-DURABLE = 1.0
-"""Seconds from which on it is written down when a sleep ends: after a crash a shorter one begins anew."""
 BACKOFF = 0.5
 """Seconds before the first retry; each next one waits twice as long."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(NamedTuple):
     """A call with its hold, about to be sent for the so manieth time."""
 
     decision: Execute
     capability: Capability
     hold: Hold
-    tries: int = 1
+    tries: int
 
 
 @dataclass(slots=True)
 class Settler:
-    """Settles the calls of one drive."""
+    """Settles the calls of one drive. `notice` is None if nobody watches."""
 
     journal: Journal
     rule: Rule
     desk: Desk
     dispatcher: Dispatcher
     clock: Clock
-    notice: Callable[[dict[str, Any]], None]
+    notice: Notice | None
     draft: Draft
     backoff: float = BACKOFF
     stopping: bool = False
     flights: Flights = field(default_factory=Flights)
     schemas: Schemas = field(default_factory=Schemas)
     commits: Commits = field(init=False)
+    _capabilities: dict[str, Capability] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.commits = Commits(self.journal, self.notice)
@@ -89,12 +88,16 @@ class Settler:
         """
         if calls[0].is_read:
             return self._reads(calls)
-        decisions = [self.rule.decide(call) for call in calls]
-        for decision in decisions:
-            outside = self.desk.outside(decision.call) if isinstance(decision, Execute) else decision
-            if isinstance(outside, Halt):
+        decisions: list[Execute | Wait] = []
+        for call in calls:
+            decision = self.rule.decide(call)
+            if isinstance(decision, Halt):
+                return decision
+            outside = self.desk.outside(call) if isinstance(decision, Execute) else None
+            if outside is not None:
                 return outside
-        refused: list[Settled] = []
+            decisions.append(decision)
+        refused: list[Done] = []
         asks: list[tuple[Execute, Capability]] = []
         known: list[Record] = []
         for decision in decisions:
@@ -105,29 +108,41 @@ class Settler:
                 else:
                     known.append(answer)
                 continue
-            assert isinstance(decision, Execute)
-            capability = self.desk.bounded(self.rule.catalog[decision.call.capability])
-            self._note(decision)
-            problem = self._problem(decision.call, capability)
+            call = decision.call
+            capability = self._capability(call.capability)
+            if decision.finding is not None:
+                self._note(decision, decision.finding)
+            problem = _problem(call, capability, self.schemas)
             if problem:
-                refused.append(
-                    self.draft.settled(decision, Failure("invalid_input", problem, False, decision.call.identity))
-                )
+                failure = Failure("invalid_input", problem, False, call.identity)
+                refused.append((self.draft.settled(decision, failure), {}))
             elif capability.waits:
                 asks.append((decision, capability))
             else:
                 halt = self._gate(decision, capability)
                 if halt is not None:
                     return halt
-        self._ask(asks)
-        records = known + self.commits.commit([(settled, {}) for settled in refused])
+        if asks:
+            self._ask(asks)
+        if refused:
+            known += self.commits.commit(refused)
         self.admit()
-        return records
+        return known
+
+    def _capability(self, name: str) -> Capability:
+        """Return a capability within the grant's limits per call, neither of which changes in a drive."""
+        found = self._capabilities.get(name)
+        if found is None:
+            found = self._capabilities[name] = self.desk.bounded(self.rule.catalog[name])
+        return found
 
     def _gate(self, decision: Execute, capability: Capability) -> Halt | None:
         """Queue a call, or let it wait for a person whom a rule of the grant asks for."""
-        asking = self.desk.grant.approvals
-        ahead = sum(1 for _, other, _ in self.flights.queue if other.name == capability.name) if asking else 0
+        queue = self.flights.queue
+        if not self.desk.grant.approvals:
+            queue.append((decision, capability, 1))
+            return None
+        ahead = sum(1 for _, other, _ in queue if other.name == capability.name)
         found = self.desk.ask(decision, capability, ahead)
         match found:
             case Halt():
@@ -136,7 +151,7 @@ class Settler:
                 self.flights.gated[seq] = (decision, capability)
                 self._asked(decision.call)
             case Execute():
-                self.flights.queue.append((found, capability, 1))
+                queue.append((found, capability, 1))
         return None
 
     def permitted(self) -> Halt | None:
@@ -160,7 +175,11 @@ class Settler:
         done: list[Done] = []
         begun: list[Entry] = []
         for call in calls:
-            left = self._sleeps(call, begun) if call.capability == "ctx.sleep" else 0.0
+            left, entry = 0.0, None
+            if call.capability == "ctx.sleep":
+                left, entry = sleep(call, self.journal.history.sleeps.get(call.identity), self.clock)
+            if entry is not None:
+                begun.append(entry)
             if left > 0:
                 self.flights.at(self.clock.monotonic() + left, call)
             else:
@@ -169,50 +188,28 @@ class Settler:
             self.commits.write(begun, {})
         return self.commits.commit(done)
 
-    def _sleeps(self, call: Call, begun: list[Entry]) -> float:
-        """Return how many seconds of a sleep are left. One that another process began goes on where it was; a clock
-        that was set back doesn't make it longer."""
-        seconds = call.payload.get("seconds", 0) if isinstance(call.payload, dict) else 0
-        if not isinstance(seconds, int | float) or seconds < DURABLE:
-            return float(seconds) if isinstance(seconds, int | float) else 0.0
-        now, known = self.clock.now(), self.journal.history.sleeps.get(call.identity)
-        if known is not None and known["digest"] == call.digest:
-            return float(min(seconds, known["until_ms"] / 1000 - now))
-        until = round((now + seconds) * 1000)
-        if until <= canon.MAX_INT:
-            begun.append(Entry("sleep", {"identity": call.identity, "digest": call.digest, "until_ms": until}))
-        return float(seconds)
-
     def _read(self, call: Call) -> Done:
         value = read(call, self.clock)
         blobs: dict[Digest, bytes] = {}
         result = stow(canon.canonical(value), value, blobs)
         return self.draft.settled(Execute(call), Success(value), result=result), blobs
 
-    def _problem(self, call: Call, capability: Capability) -> str:
-        if call.refused:
-            return call.refused
-        if len(call.data) > capability.max_payload:
-            return (
-                f"The payload is {len(call.data):,} bytes; {capability.name} takes at most {capability.max_payload:,}."
-            )
-        self.schemas.compile(capability.output)
-        problem = self.schemas.problem(capability.input, call.payload)
-        return f"The payload doesn't fit {capability.name}: {problem}" if problem else ""
+    def _note(self, decision: Execute, finding: Finding) -> None:
+        self.commits.tally.repeats += 1
+        self.tell(
+            {
+                "event": "repeat",
+                "finding": finding.kind,
+                "identity": decision.call.identity,
+                "capability": decision.call.capability,
+                "of": finding.record.origin,
+            }
+        )
 
-    def _note(self, decision: Execute) -> None:
-        finding = decision.finding
-        if finding is not None:
-            self.commits.tally.repeats += 1
-            self.notice(
-                {
-                    "event": "repeat",
-                    "finding": finding.kind,
-                    "identity": decision.call.identity,
-                    "capability": decision.call.capability,
-                    "of": finding.record.origin,
-                }
-            )
+    def tell(self, event: dict[str, Any]) -> None:
+        """Tell whoever watches. An event of every call is made only if somebody does."""
+        if self.notice is not None:
+            self.notice(event)
 
     def _ask(self, asks: list[tuple[Execute, Capability]]) -> None:
         """Ask people: the question is durable, and nobody waits for the answer here."""
@@ -231,11 +228,11 @@ class Settler:
 
     def _asked(self, call: Call) -> None:
         told = {"identity": call.identity, "capability": call.capability, "payload": call.payload}
-        self.notice({"event": "asked", **told})
+        self.tell({"event": "asked", **told})
 
     def _block(self, call: Call, over: Over) -> None:
         self.flights.blocked.append((call, over))
-        self.notice({"event": "limit", "identity": call.identity, "limit": str(over.limit)})
+        self.tell({"event": "limit", "identity": call.identity, "limit": str(over.limit)})
 
     def admit(self) -> None:
         """Send what is queued, as far as the grant's limits let it: one transaction, then the requests."""
@@ -278,36 +275,37 @@ class Settler:
     def _send(self, ready: Sequence[Ready]) -> None:
         blobs: dict[Digest, bytes] = {}
         new: list[Entry] = []
+        attempts: list[Attempt] = []
+        taken: list[tuple[int, Hold]] = []
         number = self.journal.history.attempted
-        for each in ready:
+        for decision, capability, hold, tries in ready:
             number += 1
-            if each.decision.retries is not None and each.tries == 1:
-                new.append(_void(each.decision.retries, "it may be retried by itself"))
-            new.append(Entry("attempt", self.draft.attempt(each.decision, each.capability, number, blobs).body()))
-        first = self.journal.history.attempted + 1
-        written = self.desk.write(new, blobs, [(first + index, each.hold) for index, each in enumerate(ready)])
-        stored = [entry for entry in written if entry.kind == "attempt"]
-        attempts = [entries.attempt(entry.seq, entry.body) for entry in stored]
+            if tries == 1 and decision.retries is not None:
+                new.append(_void(decision.retries.seq, decision.retries, "it may be retried by itself"))
+            attempt = self.draft.attempt(decision, capability, number, blobs)
+            attempts.append(attempt)
+            new.append(Entry("attempt", attempt.body()))
+            taken.append((number, hold))
+        seqs = [entry.seq for entry in self.desk.write(new, blobs, taken) if entry.kind == "attempt"]
         if self.journal.cancelled or self.journal.history.revoked:
             # An operator's word that came before these attempts: none of them leaves.
-            self._recall(ready, attempts)
+            self._recall(ready, attempts, seqs)
             return
-        requests: list[tuple[Request, float]] = []
+        flying, requests = self.flights.flying, []
         overdue = self.clock.monotonic() + GRACE
-        for each, attempt in zip(ready, attempts, strict=True):
-            flight = Flight(
-                each.decision, each.capability, each.hold, attempt, overdue + each.capability.timeout, each.tries
-            )
-            self.flights.flying[attempt.number] = flight
-            requests.append((self.draft.request(flight.call, attempt), each.capability.timeout))
-            self.notice(_dispatched(flight.call, attempt, each.tries))
+        for (decision, capability, hold, tries), attempt, seq in zip(ready, attempts, seqs, strict=True):
+            timeout = capability.timeout
+            flying[attempt.number] = Flight(decision, capability, hold, tries, attempt, seq, overdue + timeout)
+            requests.append((self.draft.request(decision.call, attempt), timeout))
+            if self.notice is not None:
+                self.notice(_dispatched(attempt, tries))
         self.commits.tally.dispatched += len(requests)
         self.dispatcher.send(requests)
 
-    def _recall(self, ready: Sequence[Ready], attempts: Sequence[Attempt]) -> None:
+    def _recall(self, ready: Sequence[Ready], attempts: Sequence[Attempt], seqs: Sequence[int]) -> None:
         """Take attempts back that were written and not sent."""
-        why = "cancelled" if self.journal.cancelled else "revoked"
-        self.commits.write([_void(attempt, f"the run was {why} before it was sent") for attempt in attempts], {})
+        why = f"the run was {'cancelled' if self.journal.cancelled else 'revoked'} before it was sent"
+        self.commits.write([_void(seq, attempt, why) for seq, attempt in zip(seqs, attempts, strict=True)], {})
         for each in ready:
             self.accounts.settle(each.hold)
             if self.journal.history.revoked:
@@ -321,7 +319,8 @@ class Settler:
         What there is room for now is sent when these were handed over: until then the script may not want it any more.
         """
         done: list[Done] = []
-        landed: list[Flight] = []
+        alarms: list[Entry] = []
+        landed: list[Hold] = []
         again: list[tuple[Flight, CapabilityError, float]] = []
         lost: Flight | None = None
         for answer in answers:
@@ -337,26 +336,29 @@ class Settler:
                     continue
                 spent = usd(flight.hold.cost)  # nobody knows, so the most that it may have cost
                 error = CapabilityError("timeout", answer.unknown, retryable=True, cost_usd=spent)
-            wanted = flight.call.identity not in self.flights.gone
-            if error is not None and error.retryable and wanted and flight.tries <= flight.capability.retries:
+            if error is not None and self._repeats(flight, error):
                 again.append((flight, error, answer.seconds))
                 continue
-            landed.append(flight)
-            done.append(self._outcome(flight, answer, error))
-        records = self.commits.commit(done, {flight.attempt.seq: flight.declared for flight in landed})
-        for flight in landed:
-            self.accounts.settle(flight.hold)
+            settled = self._outcome(flight, answer, error)
+            alarm = overrun(settled[0], flight.declared)
+            if alarm is not None:
+                alarms.append(alarm)
+            done.append(settled)
+            landed.append(flight.hold)
+        records = self.commits.commit(done, alarms)
+        accounts = self.accounts
+        for hold in landed:
+            accounts.settle(hold)
         for flight, error, seconds in again:
             self._again(flight, error, seconds)
         if lost is not None:
-            return Halt(
-                "unresolved",
-                f"The call {lost.call.identity} of {lost.call.capability} was sent and its outcome isn't known.",
-                "Find out what became of it, then `addendum reconcile RUN` with the result, or declare it abandoned.",
-                lost.call,
-                {"attempt": lost.attempt.seq, "key": lost.attempt.key},
-            )
+            return _lost(lost)
         return records
+
+    def _repeats(self, flight: Flight, error: CapabilityError) -> bool:
+        """Whether a call is tried once more: it may come out otherwise then, and somebody still waits for it."""
+        wanted = flight.attempt.identity not in self.flights.gone
+        return error.retryable and wanted and flight.tries <= flight.capability.retries
 
     def overdue(self, now: float) -> list[Answered]:
         """Return that nobody answers, for the calls whose time is over and of which nothing was heard."""
@@ -378,7 +380,7 @@ class Settler:
     def _lose(self, flight: Flight, why: str) -> None:
         self.accounts.keep(flight.hold)
         self.flights.lost[flight.attempt.number] = flight
-        self.notice(
+        self.tell(
             {
                 "event": "unresolved",
                 "identity": flight.call.identity,
@@ -397,7 +399,7 @@ class Settler:
                 Entry(
                     "retry",
                     {
-                        "attempt": flight.attempt.seq,
+                        "attempt": flight.seq,
                         "failure": {"code": error.code, "message": error.message[:MESSAGE], "retryable": True},
                         "cost": cost,
                         "micros": round(seconds * 1_000_000),
@@ -410,7 +412,7 @@ class Settler:
         pause = None if self.stopping else max(self.backoff * 2 ** (flight.tries - 1), error.retry_after or 0.0)
         if pause is not None:
             self.flights.at(self.clock.monotonic() + pause, flight.call, flight)
-        self.notice(
+        self.tell(
             {
                 "event": "retry",
                 "identity": flight.call.identity,
@@ -423,6 +425,8 @@ class Settler:
 
     def ring(self, now: float) -> list[Record]:
         """Do what is due: end sleeps, and queue retries, which are dispatches like any other."""
+        if not self.flights.timers:
+            return []
         done: list[Done] = []
         for timer in self.flights.due(now):
             flight = timer.flight
@@ -436,15 +440,15 @@ class Settler:
 
     def _outcome(self, flight: Flight, answer: Answered, error: CapabilityError | None) -> Done:
         blobs: dict[Digest, bytes] = {}
-        counted = count(answer, error, flight.capability, flight.call.identity, self.schemas)
-        found = counted.outcome
+        outcome, data, cost, tokens = count(answer, error, flight.capability, flight.attempt.identity, self.schemas)
         return self.draft.settled(
             flight.decision,
-            found,
-            result=stow(counted.data, found.value, blobs) if isinstance(found, Success) else None,
-            attempt=flight.attempt.seq,
-            cost=counted.cost,
-            tokens=counted.tokens,
+            outcome,
+            stow(data, outcome.value, blobs) if isinstance(outcome, Success) else None,
+            fingerprint=flight.attempt.fingerprint,
+            attempt=flight.seq,
+            cost=cost,
+            tokens=tokens,
             seconds=answer.seconds,
         ), blobs
 
@@ -454,16 +458,37 @@ class Settler:
         return self.desk.accounts
 
 
-def _dispatched(call: Call, attempt: Attempt, tries: int) -> dict[str, Any]:
+def _problem(call: Call, capability: Capability, schemas: Schemas) -> str:
+    """Return why a call's payload can't be sent, "" if it can."""
+    if call.refused:
+        return call.refused
+    if len(call.data) > capability.max_payload:
+        return f"The payload is {len(call.data):,} bytes; {capability.name} takes at most {capability.max_payload:,}."
+    schemas.compile(capability.output)
+    problem = schemas.problem(capability.input, call.payload)
+    return f"The payload doesn't fit {capability.name}: {problem}" if problem else ""
+
+
+def _dispatched(attempt: Attempt, tries: int) -> dict[str, Any]:
     return {
         "event": "dispatched",
-        "identity": call.identity,
-        "capability": call.capability,
+        "identity": attempt.identity,
+        "capability": attempt.capability,
         "attempt": attempt.number,
         "try": tries,
         "price": attempt.hold,
     }
 
 
-def _void(attempt: Attempt, why: str) -> Entry:
-    return Entry("abandon", {"attempt": attempt.seq, "by": "host", "reason": f"{attempt.effect}: {why}"})
+def _lost(flight: Flight) -> Halt:
+    return Halt(
+        "unresolved",
+        f"The call {flight.call.identity} of {flight.call.capability} was sent and its outcome isn't known.",
+        "Find out what became of it, then `addendum reconcile RUN` with the result, or declare it abandoned.",
+        flight.call,
+        {"attempt": flight.seq, "key": flight.attempt.key},
+    )
+
+
+def _void(seq: int, attempt: Attempt, why: str) -> Entry:
+    return Entry("abandon", {"attempt": seq, "by": "host", "reason": f"{attempt.effect}: {why}"})

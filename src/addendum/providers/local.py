@@ -38,12 +38,14 @@ _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handler:
-    """A registered capability, and who does its work: nobody for one that a person answers. `lookup` takes an
-    idempotency key and returns what became of that dispatch, or None."""
+    """A registered capability, and who does its work: nobody for one that a person answers. `call` is the function as
+    it is called on the event loop, where it blocks nobody. So is `lookup`, which takes an idempotency key and returns
+    what became of that dispatch, or None."""
 
     capability: Capability
     function: Callable[..., Any] | None = None
     signature: Signature = field(default_factory=Signature)
+    call: Callable[..., Any] | None = None
     lookup: Callable[[str], Any] | None = None
 
 
@@ -90,7 +92,13 @@ class LocalProvider:
             )
         about = capability.about or (inspect.getdoc(function) or "").partition("\n")[0]
         full = replace(capability, input=signature.input, output=signature.output, about=about)
-        self._handlers[name] = Handler(capability=full, function=function, signature=signature, lookup=lookup)
+        self._handlers[name] = Handler(
+            capability=full,
+            function=function,
+            signature=signature,
+            call=None if function is None else self._beside(function),
+            lookup=None if lookup is None else self._beside(lookup),
+        )
 
     def loop(self) -> asyncio.AbstractEventLoop:
         """Return the event loop for handlers when the caller has none: one for all runs, so that they keep clients."""
@@ -103,13 +111,14 @@ class LocalProvider:
     async def dispatch(self, request: Request) -> Reply:
         """Do the work of one call. Raises what the handler raises; the broker makes of it what the table says."""
         handler = self._handlers.get(request.capability)
-        if handler is None or handler.function is None:
+        if handler is None or handler.call is None:
             if handler is None and self.rest is not None:
                 return await self.rest.dispatch(request)
             raise CapabilityError("provider_error", f"nobody does the work of {request.capability}")
         arguments = handler.signature.bind(request)
         try:
-            return self._reply(await self._call(functools.partial(handler.function, **arguments)))
+            value = handler.call(**arguments)
+            return self._reply(await value if inspect.isawaitable(value) else value)
         except NoThread:
             message = "no thread was free within the time limit; nothing was done"
             raise CapabilityError("rate_limited", message, retryable=True) from None
@@ -121,20 +130,25 @@ class LocalProvider:
             return await self.rest.lookup(capability, key) if self.rest is not None else None
         if handler.lookup is None:
             return None
-        found = await self._call(functools.partial(handler.lookup, key))
+        found = handler.lookup(key)
+        found = await found if inspect.isawaitable(found) else found
         return None if found is None else self._reply(found)
 
-    async def _call(self, call: functools.partial[Any]) -> Any:
-        """Call a function where it blocks nobody, and await what it returns if that can be awaited."""
-        value = call() if _is_async(call.func) else await self._threads.run(call)
+    def _beside(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function as it is called on the event loop: itself if it gives what is awaited, else in a thread."""
+        return function if _is_async(function) else functools.partial(self._in_thread, function)
+
+    async def _in_thread(self, function: Callable[..., Any], /, *given: Any, **named: Any) -> Any:
+        value = await self._threads.run(functools.partial(function, *given, **named))
         return await value if inspect.isawaitable(value) else value
 
     def _reply(self, value: Any) -> Reply:
-        reply = value if isinstance(value, Reply) else Reply(value)
+        given = value.value if isinstance(value, Reply) else value
         try:
-            return Reply(self._written(reply.value, 0), reply.usage)
+            written = self._written(given, 0)
         except Exception:  # noqa: BLE001 - what can't be written is refused by the broker, and its price is counted
-            return reply
+            written = given
+        return Reply(written, value.usage) if isinstance(value, Reply) else Reply(written)
 
     def _written(self, value: Any, depth: int) -> Any:
         """Write models and dataclasses as the JSON that they declare. All else stays: the broker refuses what is no
@@ -142,16 +156,18 @@ class LocalProvider:
         kind = type(value)
         if kind in _PLAIN or depth > MAX_DEPTH:
             return value
+        if kind is dict:
+            # The most frequent items stay without a call.
+            items = value.items()
+            return {key: each if type(each) in _PLAIN else self._written(each, depth + 1) for key, each in items}
+        if kind is list or kind is tuple:
+            return [each if type(each) in _PLAIN else self._written(each, depth + 1) for each in value]
         if isinstance(value, BaseModel):
             return value.model_dump(mode="json", by_alias=True)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             if kind not in self._adapters:
                 self._adapters[kind] = TypeAdapter(kind)
             return self._adapters[kind].dump_python(value, mode="json", by_alias=True)
-        if kind is dict:
-            return {key: self._written(item, depth + 1) for key, item in value.items()}
-        if kind is list or kind is tuple:
-            return [self._written(item, depth + 1) for item in value]
         return value
 
 

@@ -87,9 +87,9 @@ class Attempt:
         journal = scene.journal
         revision = journal.history.revision
         again = retried(journal.history, scene.allowances.retry)
+        notice = self.notice if context.watched else None
 
         def loop() -> Loop:
-            notice = self.notice if context.watched else None
             return Loop(scene.claims(revision, again), notice, context.max_payload)
 
         def session(computed: float) -> Session:
@@ -104,7 +104,8 @@ class Attempt:
             return position.fingerprint or "" if position is not None else ""
 
         def feed(started: Loop) -> Feed | None:
-            return Feed(journal, main_strand(started.claims.prefix.values()))
+            known = main_strand(started.claims.prefix.values())
+            return Feed(journal, known) if known else None
 
         grant, first = from_json(journal.history.grant or {}), loop()
         settler = Settler(
@@ -122,7 +123,7 @@ class Attempt:
             desk=open_desk(journal, grant, context.catalog, context.clock, ledgers=context.ledgers),
             dispatcher=dispatcher,
             clock=context.clock,
-            notice=self.notice,
+            notice=notice,
             draft=Draft(journal.run, revision, number, fingerprint, context.clock, grant.principal),
             backoff=context.backoff,
             schemas=context.schemas,

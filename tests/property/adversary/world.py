@@ -188,9 +188,13 @@ class Scheduled(Dispatcher):
         self.batch = self.chance.randint(1, 3) if self.chance else 1
         return self._next()
 
+    def empty(self) -> bool:
+        """Whether no other answer came together with the one before."""
+        return self.batch <= 0 or not self.flying
+
     def get_nowait(self) -> Answered:
         """Return another answer that came together with the one before."""
-        if self.batch <= 0 or not self.flying:
+        if self.empty():
             raise queue.Empty
         return self._next()
 

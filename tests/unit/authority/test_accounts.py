@@ -281,6 +281,30 @@ def test_a_hold_counts_from_when_it_was_written() -> None:
     assert later.at == 1_060.004
 
 
+@pytest.mark.parametrize("known", [0, 2, 3, 5])
+def test_all_holds_at_once_are_written_as_one_after_the_other(known: int) -> None:
+    """Whatever is remembered of what was sent: nothing, fewer than the holds, as many, others before them."""
+    books = []
+    for together in (True, False):
+        accounts = opened(own=[{"meter": "calls", "max": 9, "per": "minute"}, {"meter": "distinct:/to", "max": 9}])
+        holds = [reserve(accounts, payload={"to": to}, now=now) for now, to in ((1.0, "a"), (2.0, "b"), (2.0, "b"))]
+        sent = [Dispatch(at, "mail.send", 20, 9) for at in (0.5, 1.5, 2.5, 1.75, 3.0)][5 - known :]
+        book = accounts.book
+        if together:
+            book.wrote_all(sent)
+        else:
+            times = [-1.0, -1.0, -1.0, *(each.at for each in sent)][-3:]
+            for hold, at in zip(holds, times, strict=True):
+                assert isinstance(hold, Hold)
+                book.target(hold)
+                book.wrote(hold, at)
+        assert not book.unwritten
+        books.append(book)
+    assert books[0] == books[1]
+    (window,) = books[0].windows.values()
+    assert len(window.entries) == 3
+
+
 def test_a_level_is_of_now() -> None:
     """What is over isn't shown, though no call looked at the window."""
     accounts = opened(own=[{"meter": "calls", "max": 5, "per": "minute"}])

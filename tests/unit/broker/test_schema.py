@@ -8,7 +8,7 @@ import jsonschema
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from addendum.broker.schema import Schemas, fits
+from addendum.broker.schema import Schemas, fits, look
 
 NAMES = st.sampled_from("abc")
 VALUES = st.recursive(
@@ -45,13 +45,13 @@ TASK = {
 @settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
 @given(SCHEMAS, VALUES)
 def test_what_fits_at_a_look_fits_for_the_validator(schema: Any, value: Any) -> None:
-    assert not fits(schema, value) or jsonschema.Draft202012Validator(schema).is_valid(value)
+    assert not fits(look(schema), value) or jsonschema.Draft202012Validator(schema).is_valid(value)
 
 
 def test_the_schema_of_a_function_is_decided_at_a_look() -> None:
-    assert fits(TASK, {"prompt": "a", "count": 2})
+    assert fits(look(TASK), {"prompt": "a", "count": 2})
     for other in ({"count": 2}, {"prompt": 1}, {"prompt": "a", "count": True}, {"prompt": "a", "more": 1}, "a"):
-        assert not fits(TASK, other)
+        assert not fits(look(TASK), other)
 
 
 def test_what_does_not_fit_is_named_with_its_place() -> None:
