@@ -53,7 +53,7 @@ class Commits:
         known = landed or {}
         over = [overrun(settled, known[settled.attempt]) for settled, _ in done if settled.attempt in known]
         frozen = [entry for entry in over if entry is not None]
-        stored = self.write([Entry("record", settled.body()) for settled, _ in done] + frozen, blobs, done)
+        stored = self.write([settled.entry() for settled, _ in done] + frozen, blobs, done)
         records = []
         for alarm in frozen:
             self.notice({"event": "frozen", **alarm.body})

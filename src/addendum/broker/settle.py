@@ -223,7 +223,7 @@ class Settler:
                 continue
             blobs: dict[Digest, bytes] = {}
             attempt = self.draft.attempt(decision, capability, self.journal.history.attempted + 1, blobs)
-            (stored,) = self.commits.write([Entry("attempt", attempt.body())], blobs)
+            (stored,) = self.commits.write([attempt.entry()], blobs)
             self.flights.asked[stored.seq] = decision.call
             self.rule.asked(entries.attempt(stored.seq, stored.body))
             self.commits.tally.dispatched += 1
@@ -283,7 +283,7 @@ class Settler:
             number += 1
             if each.decision.retries is not None and each.tries == 1:
                 new.append(_void(each.decision.retries, "it may be retried by itself"))
-            new.append(Entry("attempt", self.draft.attempt(each.decision, each.capability, number, blobs).body()))
+            new.append(self.draft.attempt(each.decision, each.capability, number, blobs).entry())
         first = self.journal.history.attempted + 1
         written = self.desk.write(new, blobs, [(first + index, each.hold) for index, each in enumerate(ready)])
         stored = [entry for entry in written if entry.kind == "attempt"]

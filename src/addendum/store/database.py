@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias
 
 Row: TypeAlias = tuple[Any, ...]
-Values: TypeAlias = Mapping[str, str | int | float | bytes]
+Values: TypeAlias = Mapping[str, str | int | float | bytes | None]
 
 
 class Database(Protocol):

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any, Final, TypeAlias
 
 from addendum.canon import Digest
 from addendum.errors import StoreError
 from addendum.ports import Beside, Clock, Lease, RunHeader
-from addendum.records.chain import START, chain
+from addendum.records.chain import START
 from addendum.records.stored import Entry, Stored
 from addendum.store import leases, process
 from addendum.store.database import Database, Row
 from addendum.store.entries import (
     Prepared,
-    Sealed,
     check_blob,
     check_blobs,
     check_header,
@@ -24,7 +24,6 @@ from addendum.store.entries import (
     moved,
     prepare,
     seal,
-    stored,
     taken,
     unknown,
     unseal_all,
@@ -35,7 +34,7 @@ Head: TypeAlias = "tuple[int, Digest]"
 """Where a journal ends: the last entry's seq and chain."""
 PAGE: Final = 1_000_000
 """About how many characters of entries are read at a time."""
-HEADS: Final = 8
+HEADS: Final = 64
 """Of how many journals it is remembered where they ended."""
 
 
@@ -47,9 +46,8 @@ class SqlStore:
         self._clock = clock
         self._leases: set[Lease] = set()
         self._heads: OrderedDict[str, Head] = OrderedDict()
-        """Where the journals ended that something was last written to beside others, `HEADS` of them. It may be wrong
-        by now, or was never committed: an entry that is sealed after such a head is inserted only if the journal ends
-        with its chain."""
+        """Where the journals ended that were written to last, `HEADS` of them. It may be wrong by now, or was never
+        committed: an entry that is sealed after such a head is inserted only if the journal ends with its chain."""
         self._returned: set[str] = set()
         """Tokens that were given back while the database didn't answer: whoever asks here may have the run."""
 
@@ -126,60 +124,60 @@ class SqlStore:
         lease: Lease | None = None,
         beside: Beside | None = None,
     ) -> list[Stored]:
-        prepared, where = prepare(entries), self._database.where
+        new = prepare(entries)
         other = prepare(beside.entries, back=False) if beside is not None else []
-        check_blobs(blobs or {})
+        if blobs:
+            check_blobs(blobs)
         with self._database.transaction():
-            rows = self._database.read("position", {"run": run})
-            if not rows:
-                raise unknown(run, where)
-            token, seq, head = rows[0]
-            if lease is not None and (lease.run != run or lease.token != token):
-                raise leases.lost(run, self._held(run))
-            if beside is not None and beside.own not in (None, seq or 0):
-                raise moved(run, where)
-            sealed = seal(prepared, seq or 0, head or START)
+            added = self._put(run, new, beside.own if beside is not None else None, lease)
             if blobs:
                 self._database.write_all("add_blob", ({"digest": name, "data": data} for name, data in blobs.items()))
-            self._add(run, sealed)
             if beside is not None and (other or beside.at is not None):
-                self._beside(beside, other)
-        return stored(prepared, sealed)
+                self._put(beside.run, other, beside.at)
+        return added
 
-    def _beside(self, beside: Beside, prepared: list[Prepared]) -> None:
-        """Write to another journal. Raises `JournalMoved` if it doesn't end at `beside.at`, `NotFound` if it isn't
-        there."""
-        known = self._heads.get(beside.run)
-        if known is not None and len(prepared) == 1 and beside.at in (None, known[0]):
-            kind, text, data, _ = prepared[0]
-            there = (known[0] + 1, chain(known[1], kind, data))
-            row = _entry_row(beside.run, Sealed(there[0], kind, there[1], text))
-            if self._database.write("follow", {**row, "before": known[1]}):
-                self._remember(beside.run, there)
-                return
-        rows = self._database.read("position", {"run": beside.run})
+    def _put(self, run: str, new: list[Prepared], at: int | None, lease: Lease | None = None) -> list[Stored]:
+        """Put entries at the end of a journal, which is at `at` if that is given, as the driver with this lease.
+
+        Where this object wrote last, the journal isn't asked first: its end and the lease are conditions of the insert.
+        Only if they don't hold is it looked at what does. Raises `NotFound`, `LeaseLost`, `JournalMoved`."""
+        known = self._heads.get(run)
+        if known is not None and new and at in (None, known[0]) and (lease is None or lease.run == run):
+            added = seal(new, *known)
+            row = _entry_row(run, added[0], new[0])
+            row["before"], row["token"] = known[1], lease.token if lease is not None else None
+            if self._database.write("follow", row):
+                if len(added) > 1:
+                    self._add(run, added[1:], new[1:])
+                self._remember(run, added[-1])
+                return added
+        added = seal(new, *self._end(run, at, lease))
+        if added:
+            self._add(run, added, new)
+            self._remember(run, added[-1])
+        return added
+
+    def _end(self, run: str, at: int | None, lease: Lease | None) -> Head:
+        """Return where a journal ends, if it is as `_put` has it."""
+        rows = self._database.read("position", {"run": run})
         if not rows:
-            raise unknown(beside.run, self._database.where)
-        _, seq, head = rows[0]
-        if beside.at is not None and beside.at != (seq or 0):
-            raise moved(beside.run, self._database.where)
-        sealed = seal(prepared, seq or 0, head or START)
-        self._add(beside.run, sealed)
-        if sealed:
-            self._remember(beside.run, (sealed[-1].seq, sealed[-1].chain))
+            raise unknown(run, self._database.where)
+        token, seq, head = rows[0]
+        if lease is not None and (lease.run != run or lease.token != token):
+            raise leases.lost(run, self._held(run))
+        if at not in (None, seq or 0):
+            raise moved(run, self._database.where)
+        return seq or 0, head or START
 
-    def _remember(self, run: str, head: Head) -> None:
+    def _add(self, run: str, added: Sequence[Stored], new: Sequence[Prepared]) -> None:
+        self._database.write_all("add_entry", map(_entry_row, repeat(run), added, new))
+
+    def _remember(self, run: str, last: Stored) -> None:
         """Note where a journal ends, inside the transaction, which other threads wait for."""
         self._heads.pop(run, None)
-        self._heads[run] = head
+        self._heads[run] = (last.seq, last.chain)
         if len(self._heads) > HEADS:
             self._heads.popitem(last=False)
-
-    def _add(self, run: str, sealed: Sequence[Sealed]) -> None:
-        if len(sealed) == 1:
-            self._database.write("add_entry", _entry_row(run, sealed[0]))
-        else:
-            self._database.write_all("add_entry", (_entry_row(run, row) for row in sealed))
 
     def entries(self, run: str, *, after: int = 0, upto: int | None = None) -> Iterator[Stored]:
         """As the port says; without `upto`, what is appended after this call isn't yielded. Raises `NotFound` for an
@@ -228,8 +226,8 @@ class SqlStore:
         self._database.close()
 
 
-def _entry_row(run: str, row: Sealed) -> dict[str, Any]:
-    return {"run": run, "seq": row.seq, "kind": row.kind, "chain": row.chain, "body": row.text}
+def _entry_row(run: str, entry: Stored, prepared: Prepared) -> dict[str, Any]:
+    return {"run": run, "seq": entry.seq, "kind": entry.kind, "chain": entry.chain, "body": prepared.text}
 
 
 def _lease_row(lease: Lease, holder: Process, now: Stamp) -> dict[str, Any]:
