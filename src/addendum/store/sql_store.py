@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any, Final, TypeAlias
 
@@ -14,7 +14,7 @@ from addendum.ports import Beside, Clock, Lease, RunHeader
 from addendum.records.chain import START
 from addendum.records.stored import Entry, Stored
 from addendum.store import leases, process
-from addendum.store.database import Database, Row
+from addendum.store.database import Database, Row, Values
 from addendum.store.entries import (
     Prepared,
     check_blob,
@@ -126,39 +126,48 @@ class SqlStore:
     ) -> list[Stored]:
         new = prepare(entries)
         other = prepare(beside.entries, back=False) if beside is not None else []
+        own, at = (beside.own, beside.at) if beside is not None else (None, None)
+        if len(new) == 1 and not blobs and not other and at is None:
+            added = self._follow(run, new, own, lease, self._database.write_alone)
+            if added:
+                return added
         if blobs:
             check_blobs(blobs)
         with self._database.transaction():
-            added = self._put(run, new, beside.own if beside is not None else None, lease)
+            added = self._put(run, new, own, lease)
             if blobs:
                 self._database.write_all("add_blob", ({"digest": name, "data": data} for name, data in blobs.items()))
-            if beside is not None and (other or beside.at is not None):
-                self._put(beside.run, other, beside.at)
+            if beside is not None and (other or at is not None):
+                self._put(beside.run, other, at)
         return added
 
     def _put(self, run: str, new: list[Prepared], at: int | None, lease: Lease | None = None) -> list[Stored]:
-        """Put entries at the end of a journal, which is at `at` if that is given, as the driver with this lease.
-
-        Where this object wrote last, the journal isn't asked first: its end and the lease are conditions of the insert.
-        Only if they don't hold is it looked at what does. Raises `NotFound`, `LeaseLost`, `JournalMoved`."""
-        known = self._heads.get(run)
-        if known is not None and new and at in (None, known[0]) and (lease is None or lease.run == run):
-            added = seal(new, *known)
-            row = _entry_row(run, added[0], new[0])
-            row["before"], row["token"] = known[1], lease.token if lease is not None else None
-            if self._database.write("follow", row):
-                if len(added) > 1:
-                    self._add(run, added[1:], new[1:])
-                self._remember(run, added[-1])
-                return added
-        added = seal(new, *self._end(run, at, lease))
-        if added:
+        """Put entries at the end of a journal, which is at `at` if that is given, as the driver with this lease, inside
+        a transaction. Raises `NotFound`, `LeaseLost`, `JournalMoved`."""
+        added = self._follow(run, new, at, lease, self._database.write)
+        if not added:
+            added = seal(new, *self._end(run, at, lease))
             self._add(run, added, new)
-            self._remember(run, added[-1])
+        return added
+
+    def _follow(
+        self, run: str, new: list[Prepared], at: int | None, lease: Lease | None, write: Callable[[str, Values], int]
+    ) -> list[Stored]:
+        """Put entries where this object remembers the end of a journal, without asking for it first: that it is still
+        the end, and that the lease is still the run's, are conditions of the insert. Return none if they don't hold."""
+        known = self._heads.get(run)
+        if known is None or not new or at not in (None, known[0]) or (lease is not None and lease.run != run):
+            return []
+        added = seal(new, *known)
+        row = _entry_row(run, added[0], new[0])
+        row["before"], row["token"] = known[1], lease.token if lease is not None else None
+        if not write("follow", row):
+            return []
+        self._add(run, added, new, 1)
         return added
 
     def _end(self, run: str, at: int | None, lease: Lease | None) -> Head:
-        """Return where a journal ends, if it is as `_put` has it."""
+        """Return where a journal ends, if that is at `at` and the lease is the run's."""
         rows = self._database.read("position", {"run": run})
         if not rows:
             raise unknown(run, self._database.where)
@@ -169,15 +178,15 @@ class SqlStore:
             raise moved(run, self._database.where)
         return seq or 0, head or START
 
-    def _add(self, run: str, added: Sequence[Stored], new: Sequence[Prepared]) -> None:
-        self._database.write_all("add_entry", map(_entry_row, repeat(run), added, new))
-
-    def _remember(self, run: str, last: Stored) -> None:
-        """Note where a journal ends, inside the transaction, which other threads wait for."""
-        self._heads.pop(run, None)
-        self._heads[run] = (last.seq, last.chain)
-        if len(self._heads) > HEADS:
-            self._heads.popitem(last=False)
+    def _add(self, run: str, added: list[Stored], new: list[Prepared], done: int = 0) -> None:
+        """Put entries at the end of a journal, of which the first few are there, and remember where it ends then."""
+        if len(added) > done:
+            self._database.write_all("add_entry", map(_entry_row, repeat(run), added[done:], new[done:]))
+        if added:
+            self._heads.pop(run, None)
+            self._heads[run] = (added[-1].seq, added[-1].chain)
+            if len(self._heads) > HEADS:
+                self._heads.popitem(last=False)
 
     def entries(self, run: str, *, after: int = 0, upto: int | None = None) -> Iterator[Stored]:
         """As the port says; without `upto`, what is appended after this call isn't yielded. Raises `NotFound` for an

@@ -88,6 +88,16 @@ class SqliteDatabase:
         assert self._inside is not None, "inside a transaction only"
         self._inside.executemany(self._sql[statement], rows)
 
+    def write_alone(self, statement: str, values: Values) -> int:
+        with self._lock:
+            try:
+                connection = self._ready()
+                if self._only_read:
+                    raise reading.unwritable(self.where)
+                return connection.execute(self._sql[statement], values).rowcount  # SQLite takes its lock, and commits
+            except (sqlite3.Error, OSError) as error:
+                raise explain(error, self.where) from error
+
     def close(self) -> None:
         with self._lock:
             self._closed = True
