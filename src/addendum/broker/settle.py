@@ -278,16 +278,18 @@ class Settler:
     def _send(self, ready: Sequence[Ready]) -> None:
         blobs: dict[Digest, bytes] = {}
         new: list[Entry] = []
+        drafts: list[Attempt] = []
         number = self.journal.history.attempted
         for each in ready:
             number += 1
             if each.decision.retries is not None and each.tries == 1:
                 new.append(_void(each.decision.retries, "it may be retried by itself"))
-            new.append(self.draft.attempt(each.decision, each.capability, number, blobs).entry())
+            drafts.append(self.draft.attempt(each.decision, each.capability, number, blobs))
+            new.append(drafts[-1].entry())
         first = self.journal.history.attempted + 1
         written = self.desk.write(new, blobs, [(first + index, each.hold) for index, each in enumerate(ready)])
-        stored = [entry for entry in written if entry.kind == "attempt"]
-        attempts = [entries.attempt(entry.seq, entry.body) for entry in stored]
+        seqs = [entry.seq for entry in written if entry.kind == "attempt"]
+        attempts = [draft._replace(seq=seq) for draft, seq in zip(drafts, seqs, strict=True)]
         if self.journal.cancelled or self.journal.history.revoked:
             # An operator's word that came before these attempts: none of them leaves.
             self._recall(ready, attempts)

@@ -36,7 +36,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring as _quoted
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from addendum.canon import MAX_INT, Digest, Json, digest, doubles, sha256
 from addendum.records.outcome import Failure, Outcome, Success
@@ -127,12 +127,10 @@ def revision(body: Body) -> Revision:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class Attempt(NamedTuple):
     """A call that is about to be sent. `number` counts the run's attempts and is never used again; `key` is the
     idempotency key derived from run, identity, digest and number. `waits`: a person answers it."""
 
-    seq: int = 0
     number: int
     identity: str
     capability: str
@@ -152,6 +150,8 @@ class Attempt:
     """Whose accounts it is held in as well."""
     approval: int = 0
     """The seq of the question that a person said yes to, 0 if none was asked."""
+    seq: int = 0
+    """Its own seq, 0 until it is written."""
 
     @property
     def side_effecting(self) -> bool:
@@ -344,8 +344,7 @@ class Drafted:
         return body
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class Settled(NamedTuple):
     """A record about to be written: a call's outcome. `attempt` is the seq of its attempt, 0 for a recorded read and
     for a call that was refused before it was sent; `cost` in nano-dollars; `seconds` is the provider's time."""
 

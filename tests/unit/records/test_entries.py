@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -99,23 +97,23 @@ RECORD = Settled(
 
 def test_the_usual_entries_are_written_in_one_piece() -> None:
     """ASCII names, whole numbers, a value whose bytes are known, or a blob: nothing is left to the store."""
-    for made in (CALL, replace(CALL, payload=Ref(9, None, "b")), RECORD, replace(RECORD, result=Ref(9, None, "b"))):
+    for made in (CALL, CALL._replace(payload=Ref(9, None, "b")), RECORD, RECORD._replace(result=Ref(9, None, "b"))):
         assert made.entry().data is not None
 
 
 @pytest.mark.parametrize(
     "made",
     [
-        replace(CALL, hold=MAX_INT + 1),
-        replace(CALL, take=-MAX_INT - 1),
-        replace(CALL, at=1e13),
-        replace(CALL, identity="\ud800"),
-        replace(CALL, payload=Ref(1, 2**60)),
-        replace(RECORD, cost=MAX_INT + 1),
-        replace(RECORD, tokens=MAX_INT + 1),
-        replace(RECORD, seconds=1e13),
-        replace(RECORD, by="\ud800"),
-        replace(RECORD, result=Ref(1, 2**60)),
+        CALL._replace(hold=MAX_INT + 1),
+        CALL._replace(take=-MAX_INT - 1),
+        CALL._replace(at=1e13),
+        CALL._replace(identity="\ud800"),
+        CALL._replace(payload=Ref(1, 2**60)),
+        RECORD._replace(cost=MAX_INT + 1),
+        RECORD._replace(tokens=MAX_INT + 1),
+        RECORD._replace(seconds=1e13),
+        RECORD._replace(by="\ud800"),
+        RECORD._replace(result=Ref(1, 2**60)),
     ],
 )
 def test_what_json_does_not_have_is_left_to_the_store(made: Attempt | Settled) -> None:

@@ -32,7 +32,7 @@ VALUES (coalesce((
     SELECT number << 32 | :seq FROM runs
     WHERE run = :run AND :before = (
         SELECT chain FROM entries WHERE place >= number << 32 AND place < number + 1 << 32 ORDER BY place DESC LIMIT 1
-    ) AND (:token = '' OR :token = (SELECT token FROM leases WHERE leases.run = runs.run))
+    ) AND (:token IS NULL OR :token = (SELECT token FROM leases WHERE leases.run = runs.run))
 ), 0), :kind, :chain, :body);
 
 -- entries: Return a stretch of a journal in its order; the last column weighs.
