@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from addendum.canon import canonical, sha256
-from addendum.errors import StoreCorrupt, StoreError, StoreUnavailable
+from addendum.errors import NotFound, StoreCorrupt, StoreError, StoreUnavailable
 from addendum.ports import Beside, RunHeader
 from addendum.records.chain import START, chain
 from addendum.records.stored import Entry
@@ -594,6 +594,73 @@ def test_an_entry_beside_follows_a_journal_that_was_restored_while_open(path: Pa
             head = chain(head, each.kind, canonical(each.body))
             assert each.chain == head
         assert store.head("@books") == (3 + others, head)
+
+
+@pytest.mark.parametrize("others", [0, 1, 2])
+@pytest.mark.parametrize("several", [1, 2])
+def test_a_driver_follows_its_journal_that_was_restored_while_open(path: Path, others: int, several: int) -> None:
+    """The journal itself likewise, with the lease that is in the copy too."""
+    with _opened(path) as store, _opened(path) as other:
+        lease = store.acquire("r")
+        store.append("r", [Entry("mine", {"n": 1})], lease=lease)
+        _copy(path, path.with_name("backup.db"))
+        store.append("r", [Entry("mine", {"n": 2})], lease=lease)
+        _copy(path.with_name("backup.db"), path)
+        for number in range(others):
+            other.append("r", [Entry("other", {"n": number})])
+        for number in range(3, 5):
+            store.append("r", [Entry("mine", {"n": number})] * several, lease=lease)
+        head = START
+        for each in other.entries("r"):
+            head = chain(head, each.kind, canonical(each.body))
+            assert each.chain == head
+        assert store.head("r") == (201 + others + 2 * several, head)
+
+
+def test_a_journal_of_another_run_of_the_same_number_is_not_followed(path: Path) -> None:
+    """Another store was copied over this one, whose first run has the same entries and another name."""
+    with _opened(path) as store, _opened(path.with_name("second.db")) as second:
+        for each, run in ((store, "mine"), (second, "filler"), (second, "other")):
+            each.create(RunHeader(run, "n", "t"))
+            each.append(run, [NOTE])
+        _copy(path.with_name("second.db"), path)
+        assert [header.run for header in store.runs()] == ["filler", "other"]
+        for entries in ([NOTE], [NOTE, NOTE]):
+            with pytest.raises(NotFound):
+                store.append("mine", entries)
+        assert store.head("other")[0] == store.head("filler")[0] == 1
+
+
+def test_an_append_that_was_not_committed_is_not_followed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an append of several entries that failed at its commit would have written is no end of the journal."""
+    with _opened(path) as store:
+        store.append("r", [NOTE])
+        with monkeypatch.context() as patched:
+            patched.setattr(SqliteDatabase, "_still_there", _gone)
+            for entries in ([NOTE], [NOTE, NOTE]):
+                with pytest.raises(StoreUnavailable):
+                    store.append("r", entries)
+        store.append("r", [NOTE, NOTE])
+        (before, *after) = store.entries("r", after=200)
+        for each in after:
+            assert (each.kind, each.chain) == ("note", chain(before.chain, "note", canonical(each.body)))
+            before = each
+        assert before.seq == 203
+
+
+def test_the_next_entry_of_a_journal_is_one_statement(path: Path) -> None:
+    """A driver's, an operator's, and one that goes in only at a place: nothing is asked before, nothing after."""
+    said: list[str] = []
+    with _opened(path) as store:
+        lease = store.acquire("r")
+        store.append("r", [NOTE], lease=lease)
+        assert isinstance(store._database, SqliteDatabase)
+        assert store._database._open is not None
+        store._database._open.set_trace_callback(said.append)
+        store.append("r", [NOTE], lease=lease)
+        store.append("r", [NOTE])
+        store.append("r", [NOTE], lease=lease, beside=Beside("r", own=203))
+        assert {line.split()[0] for line in said} == {"INSERT"}  # no BEGIN, no SELECT, no COMMIT
 
 
 def test_an_entry_beside_that_was_not_committed_is_not_followed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
