@@ -290,21 +290,22 @@ def test_two_stores_write_one_journal(store: Store, data: Data) -> None:
     assert _verified(store) == stored[-1].chain
 
 
-def test_threads_take_turns(store: Store) -> None:
+@pytest.mark.parametrize("several", [1, 2])
+def test_threads_take_turns(store: Store, several: int) -> None:
     """Appends from many threads are whole, and the chain verifies."""
     start = threading.Barrier(6)
 
     def work(name: int) -> None:
         start.wait()
         for n in range(10):
-            store.append("r-1", [Entry("n", {"by": name, "n": n}), Entry("n", {"by": name, "n": n})])
+            store.append("r-1", [Entry("n", {"by": name, "n": n})] * several)
 
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(work, range(6)))
 
     bodies = _bodies(store)
-    assert len(bodies) == 120
-    assert bodies[::2] == bodies[1::2]
+    assert len(bodies) == 60 * several
+    assert all(bodies[::several] == bodies[n::several] for n in range(several))
     assert _verified(store) == store.head("r-1")[1]
 
 
@@ -435,6 +436,35 @@ def test_a_driver_that_lost_its_lease_writes_nothing(store: Store, data: Data) -
     assert store.head("r-1")[0] == 1
     with pytest.raises(StoreCorrupt):
         store.blob(sha256(b"x"))
+
+
+@pytest.mark.parametrize("entries", [[NOTE], [NOTE, NOTE]], ids=["one", "two"])
+def test_a_driver_that_wrote_last_and_lost_its_lease_writes_nothing(
+    store: Store, data: Data, entries: list[Entry]
+) -> None:
+    """Where its journal ends it knows, and nobody wrote there since; whose the journal is, it may not."""
+    former = store.acquire("r-1")
+    store.append("r-1", entries, lease=former)
+    store.create(RunHeader("r-2", "two", "2026-01-02T00:00:00Z"))
+    store.append("r-2", entries, lease=store.acquire("r-2"))
+    with pytest.raises(LeaseLost):
+        store.append("r-2", entries, lease=former)
+    data.clock.pass_by(60)
+    lease = data.open().acquire("r-1")
+
+    for lost in (former, Lease("r-1", ""), Lease("r-2", lease.token)):
+        with pytest.raises(LeaseLost):
+            store.append("r-1", entries, lease=lost)
+        with pytest.raises(LeaseLost):
+            store.append("r-1", entries, lease=lost, beside=Beside("r-1", own=len(entries)))
+    assert store.head("r-1")[0] == len(entries) == store.head("r-2")[0]
+    with pytest.raises(JournalMoved):
+        store.append("r-1", entries, lease=lease, beside=Beside("r-1", own=len(entries) - 1))
+    store.release(lease)
+    with pytest.raises(LeaseLost):
+        store.append("r-1", entries, lease=lease)
+    assert store.append("r-1", entries)[0].seq == len(entries) + 1
+    assert _verified(store) == store.head("r-1")[1]
 
 
 def test_a_late_driver_goes_on_if_nobody_took_over(store: Store, data: Data) -> None:

@@ -52,7 +52,7 @@ class Commits:
         new: list[Entry] = []
         for settled, some in done:
             blobs.update(some)
-            new.append(Entry("record", settled.body()))
+            new.append(settled.entry())
         stored = self.write([*new, *alarms], blobs, done)
         if self.notice is not None:
             for alarm in alarms:

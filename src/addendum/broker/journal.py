@@ -188,7 +188,7 @@ def _weight(result: Mapping[str, Any]) -> int:
 def stow(data: bytes, value: Json, blobs: dict[Digest, bytes]) -> Ref:
     """Return a reference to a JSON value with its canonical bytes: inline if small, else as a blob in `blobs`."""
     if len(data) <= INLINE:
-        return Ref(len(data), value)
+        return Ref(len(data), value, None, data)
     digest = canon.sha256(data)
     blobs[digest] = data
     return Ref(len(data), None, digest)

@@ -91,7 +91,7 @@ def answered(attempt: Attempt, value: Json, by: str, *, cost: int = 0) -> tuple[
         supersedes=attempt.supersedes,
         by=by,
     )
-    return Entry("record", settled.body()), blobs
+    return settled.entry(), blobs
 
 
 def commit_answers(journal: Journal) -> list[Stored]:

@@ -220,7 +220,7 @@ class Settler:
                 continue
             blobs: dict[Digest, bytes] = {}
             attempt = self.draft.attempt(decision, capability, self.journal.history.attempted + 1, blobs)
-            (stored,) = self.commits.write([Entry("attempt", attempt.body())], blobs)
+            (stored,) = self.commits.write([attempt.entry()], blobs)
             self.flights.asked[stored.seq] = decision.call
             self.rule.asked(entries.attempt(stored.seq, stored.body))
             self.commits.tally.dispatched += 1
@@ -284,7 +284,7 @@ class Settler:
                 new.append(_void(decision.retries.seq, decision.retries, "it may be retried by itself"))
             attempt = self.draft.attempt(decision, capability, number, blobs)
             attempts.append(attempt)
-            new.append(Entry("attempt", attempt.body()))
+            new.append(attempt.entry())
             taken.append((number, hold))
         seqs = [entry.seq for entry in self.desk.write(new, blobs, taken) if entry.kind == "attempt"]
         if self.journal.cancelled or self.journal.history.revoked:

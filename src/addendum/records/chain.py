@@ -17,6 +17,4 @@ def chain(previous: Digest, kind: str, body: bytes) -> Digest:
     SHA-256 over the previous value, a newline, the kind, a newline, and the body. Canonical JSON has no raw newline,
     so the last newline always ends the kind: no two entries have the same text.
     """
-    state = hashlib.sha256(f"{previous}\n{kind}\n".encode())
-    state.update(body)
-    return state.hexdigest()
+    return hashlib.sha256(f"{previous}\n{kind}\n".encode() + body).hexdigest()

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias
 
 Row: TypeAlias = tuple[Any, ...]
-Values: TypeAlias = Mapping[str, str | int | float | bytes]
+Values: TypeAlias = Mapping[str, str | int | float | bytes | None]
 
 
 class Database(Protocol):
@@ -35,6 +35,9 @@ class Database(Protocol):
 
     def write_all(self, statement: str, rows: Iterable[Values]) -> None:
         """Do it once for each of `rows`."""
+
+    def write_alone(self, statement: str, values: Values) -> int:
+        """Change rows in a transaction of its own, and return how many were changed: durably, if any were."""
 
     def close(self) -> None:
         """Let go of the database; every later call raises `StoreUnavailable`."""

@@ -27,41 +27,25 @@ class Prepared(NamedTuple):
     body: dict[str, Any]
 
 
-class Sealed(NamedTuple):
-    """An entry in its place, as it is kept."""
-
-    seq: int
-    kind: str
-    chain: Digest
-    text: str
-
-
 def prepare(entries: Iterable[Entry], *, back: bool = True) -> list[Prepared]:
     """Return entries as they will be kept. Raises `NotJson`; done before anything is begun. Without `back` nobody wants
     their bodies back, and they are empty."""
     prepared = []
-    for entry in entries:
-        data = entry.data
+    for kind, body, data in entries:
         if data is None:
-            data = canonical(dict(entry.body), max_depth=MAX_DEPTH + ENVELOPE)
-        text = data.decode()
-        prepared.append(Prepared(entry.kind, text, data, from_json(data) if back else {}))
+            data = canonical(dict(body), max_depth=MAX_DEPTH + ENVELOPE)
+        prepared.append(Prepared(kind, data.decode(), data, from_json(data) if back else {}))
     return prepared
 
 
-def seal(prepared: Iterable[Prepared], seq: int, head: Digest) -> list[Sealed]:
-    """Give entries their places after the head of a journal."""
+def seal(prepared: Iterable[Prepared], seq: int, head: Digest) -> list[Stored]:
+    """Give entries their places after the head of a journal, equal to what `unseal` will make of them."""
     sealed = []
-    for kind, text, data, _ in prepared:
+    for kind, _, data, body in prepared:
         seq += 1
         head = chain(head, kind, data)
-        sealed.append(Sealed(seq, kind, head, text))
+        sealed.append(Stored(seq, kind, body, head))
     return sealed
-
-
-def stored(prepared: Iterable[Prepared], sealed: Iterable[Sealed]) -> list[Stored]:
-    """Return entries that were kept, equal to what `unseal` will make of them."""
-    return [Stored(row.seq, row.kind, each.body, row.chain) for each, row in zip(prepared, sealed, strict=True)]
 
 
 def unseal(row: tuple[int, str, str, str], run: str, where: str) -> Stored:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any, Final, TypeAlias
 
 from addendum.canon import Digest
 from addendum.errors import StoreError
 from addendum.ports import Beside, Clock, Lease, RunHeader
-from addendum.records.chain import START, chain
+from addendum.records.chain import START
 from addendum.records.stored import Entry, Stored
 from addendum.store import leases, process
-from addendum.store.database import Database, Row
+from addendum.store.database import Database, Row, Values
 from addendum.store.entries import (
     Prepared,
-    Sealed,
     check_blob,
     check_blobs,
     check_header,
@@ -24,7 +24,6 @@ from addendum.store.entries import (
     moved,
     prepare,
     seal,
-    stored,
     taken,
     unknown,
     unseal_all,
@@ -35,7 +34,7 @@ Head: TypeAlias = "tuple[int, Digest]"
 """Where a journal ends: the last entry's seq and chain."""
 PAGE: Final = 1_000_000
 """About how many characters of entries are read at a time."""
-HEADS: Final = 8
+HEADS: Final = 64
 """Of how many journals it is remembered where they ended."""
 
 
@@ -47,9 +46,8 @@ class SqlStore:
         self._clock = clock
         self._leases: set[Lease] = set()
         self._heads: OrderedDict[str, Head] = OrderedDict()
-        """Where the journals ended that something was last written to beside others, `HEADS` of them. It may be wrong
-        by now, or was never committed: an entry that is sealed after such a head is inserted only if the journal ends
-        with its chain."""
+        """Where the journals ended that were written to last, `HEADS` of them. It may be wrong by now, or was never
+        committed: an entry that is sealed after such a head is inserted only if the journal ends with its chain."""
         self._returned: set[str] = set()
         """Tokens that were given back while the database didn't answer: whoever asks here may have the run."""
 
@@ -126,60 +124,69 @@ class SqlStore:
         lease: Lease | None = None,
         beside: Beside | None = None,
     ) -> list[Stored]:
-        prepared, where = prepare(entries), self._database.where
+        new = prepare(entries)
         other = prepare(beside.entries, back=False) if beside is not None else []
-        check_blobs(blobs or {})
+        own, at = (beside.own, beside.at) if beside is not None else (None, None)
+        if len(new) == 1 and not blobs and not other and at is None:
+            added = self._follow(run, new, own, lease, self._database.write_alone)
+            if added:
+                return added
+        if blobs:
+            check_blobs(blobs)
         with self._database.transaction():
-            rows = self._database.read("position", {"run": run})
-            if not rows:
-                raise unknown(run, where)
-            token, seq, head = rows[0]
-            if lease is not None and (lease.run != run or lease.token != token):
-                raise leases.lost(run, self._held(run))
-            if beside is not None and beside.own not in (None, seq or 0):
-                raise moved(run, where)
-            sealed = seal(prepared, seq or 0, head or START)
+            added = self._put(run, new, own, lease)
             if blobs:
                 self._database.write_all("add_blob", ({"digest": name, "data": data} for name, data in blobs.items()))
-            self._add(run, sealed)
-            if beside is not None and (other or beside.at is not None):
-                self._beside(beside, other)
-        return stored(prepared, sealed)
+            if beside is not None and (other or at is not None):
+                self._put(beside.run, other, at)
+        return added
 
-    def _beside(self, beside: Beside, prepared: list[Prepared]) -> None:
-        """Write to another journal. Raises `JournalMoved` if it doesn't end at `beside.at`, `NotFound` if it isn't
-        there."""
-        known = self._heads.get(beside.run)
-        if known is not None and len(prepared) == 1 and beside.at in (None, known[0]):
-            kind, text, data, _ = prepared[0]
-            there = (known[0] + 1, chain(known[1], kind, data))
-            row = _entry_row(beside.run, Sealed(there[0], kind, there[1], text))
-            if self._database.write("follow", {**row, "before": known[1]}):
-                self._remember(beside.run, there)
-                return
-        rows = self._database.read("position", {"run": beside.run})
+    def _put(self, run: str, new: list[Prepared], at: int | None, lease: Lease | None = None) -> list[Stored]:
+        """Put entries at the end of a journal, which is at `at` if that is given, as the driver with this lease, inside
+        a transaction. Raises `NotFound`, `LeaseLost`, `JournalMoved`."""
+        added = self._follow(run, new, at, lease, self._database.write)
+        if not added:
+            added = seal(new, *self._end(run, at, lease))
+            self._add(run, added, new)
+        return added
+
+    def _follow(
+        self, run: str, new: list[Prepared], at: int | None, lease: Lease | None, write: Callable[[str, Values], int]
+    ) -> list[Stored]:
+        """Put entries where this object remembers the end of a journal, without asking for it first: that it is still
+        the end, and that the lease is still the run's, are conditions of the insert. Return none if they don't hold."""
+        known = self._heads.get(run)
+        if known is None or not new or at not in (None, known[0]) or (lease is not None and lease.run != run):
+            return []
+        added = seal(new, *known)
+        row = _entry_row(run, added[0], new[0])
+        row["before"], row["token"] = known[1], lease.token if lease is not None else None
+        if not write("follow", row):
+            return []
+        self._add(run, added, new, 1)
+        return added
+
+    def _end(self, run: str, at: int | None, lease: Lease | None) -> Head:
+        """Return where a journal ends, if that is at `at` and the lease is the run's."""
+        rows = self._database.read("position", {"run": run})
         if not rows:
-            raise unknown(beside.run, self._database.where)
-        _, seq, head = rows[0]
-        if beside.at is not None and beside.at != (seq or 0):
-            raise moved(beside.run, self._database.where)
-        sealed = seal(prepared, seq or 0, head or START)
-        self._add(beside.run, sealed)
-        if sealed:
-            self._remember(beside.run, (sealed[-1].seq, sealed[-1].chain))
+            raise unknown(run, self._database.where)
+        token, seq, head = rows[0]
+        if lease is not None and (lease.run != run or lease.token != token):
+            raise leases.lost(run, self._held(run))
+        if at not in (None, seq or 0):
+            raise moved(run, self._database.where)
+        return seq or 0, head or START
 
-    def _remember(self, run: str, head: Head) -> None:
-        """Note where a journal ends, inside the transaction, which other threads wait for."""
-        self._heads.pop(run, None)
-        self._heads[run] = head
-        if len(self._heads) > HEADS:
-            self._heads.popitem(last=False)
-
-    def _add(self, run: str, sealed: Sequence[Sealed]) -> None:
-        if len(sealed) == 1:
-            self._database.write("add_entry", _entry_row(run, sealed[0]))
-        else:
-            self._database.write_all("add_entry", (_entry_row(run, row) for row in sealed))
+    def _add(self, run: str, added: list[Stored], new: list[Prepared], done: int = 0) -> None:
+        """Put entries at the end of a journal, of which the first few are there, and remember where it ends then."""
+        if len(added) > done:
+            self._database.write_all("add_entry", map(_entry_row, repeat(run), added[done:], new[done:]))
+        if added:
+            self._heads.pop(run, None)
+            self._heads[run] = (added[-1].seq, added[-1].chain)
+            if len(self._heads) > HEADS:
+                self._heads.popitem(last=False)
 
     def entries(self, run: str, *, after: int = 0, upto: int | None = None) -> Iterator[Stored]:
         """As the port says; without `upto`, what is appended after this call isn't yielded. Raises `NotFound` for an
@@ -228,8 +235,8 @@ class SqlStore:
         self._database.close()
 
 
-def _entry_row(run: str, row: Sealed) -> dict[str, Any]:
-    return {"run": run, "seq": row.seq, "kind": row.kind, "chain": row.chain, "body": row.text}
+def _entry_row(run: str, entry: Stored, prepared: Prepared) -> dict[str, Any]:
+    return {"run": run, "seq": entry.seq, "kind": entry.kind, "chain": entry.chain, "body": prepared.text}
 
 
 def _lease_row(lease: Lease, holder: Process, now: Stamp) -> dict[str, Any]:

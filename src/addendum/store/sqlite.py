@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 from urllib.parse import quote
 
 from addendum.errors import StoreUnavailable
@@ -75,19 +75,28 @@ class SqliteDatabase:
             except (sqlite3.Error, OSError) as error:
                 raise explain(error, self.where) from error
 
-    def transaction(self) -> _Transaction:
-        return _Transaction(self)
+    def transaction(self) -> Self:
+        """Return this database itself, which is a transaction's context: a generator's would take longer than the
+        statements do."""
+        return self
 
     def write(self, statement: str, values: Values) -> int:
-        return self._writer().execute(self._sql[statement], values).rowcount
+        assert self._inside is not None, "inside a transaction only"
+        return self._inside.execute(self._sql[statement], values).rowcount
 
     def write_all(self, statement: str, rows: Iterable[Values]) -> None:
-        self._writer().executemany(self._sql[statement], rows)
-
-    def _writer(self) -> sqlite3.Connection:
-        """Return the connection of the transaction, which holds the lock and explains the errors."""
         assert self._inside is not None, "inside a transaction only"
-        return self._inside
+        self._inside.executemany(self._sql[statement], rows)
+
+    def write_alone(self, statement: str, values: Values) -> int:
+        with self._lock:
+            try:
+                connection = self._ready()
+                if self._only_read:
+                    raise reading.unwritable(self.where)
+                return connection.execute(self._sql[statement], values).rowcount  # SQLite takes its lock, and commits
+            except (sqlite3.Error, OSError) as error:
+                raise explain(error, self.where) from error
 
     def close(self) -> None:
         with self._lock:
@@ -129,7 +138,7 @@ class SqliteDatabase:
                 store=self.where,
             )
 
-    def _begin(self) -> None:
+    def __enter__(self) -> None:
         self._lock.acquire()
         try:
             connection = self._ready(check=False)  # the file is looked at before the commit
@@ -144,8 +153,9 @@ class SqliteDatabase:
             raise
         self._inside = connection
 
-    def _end(self, error: BaseException | None) -> None:
-        connection = self._writer()
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        connection = self._inside
+        assert connection is not None
         try:
             if error is None:
                 try:
@@ -253,22 +263,6 @@ class SqliteDatabase:
     def _one(self, connection: sqlite3.Connection, statement: str) -> object:
         row = connection.execute(self._sql[statement]).fetchone()
         return row[0] if row else None
-
-
-class _Transaction:
-    """One transaction of a database; a class, since a generator's context manager takes longer than the commit's own
-    statements."""
-
-    __slots__ = ("_database",)
-
-    def __init__(self, database: SqliteDatabase) -> None:
-        self._database = database
-
-    def __enter__(self) -> None:
-        self._database._begin()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        self._database._end(error)
 
 
 def _within(cursor: sqlite3.Cursor, budget: int) -> list[Row]:

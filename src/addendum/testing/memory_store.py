@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from addendum.canon import Digest
 from addendum.errors import StoreUnavailable
@@ -18,14 +19,13 @@ from addendum.records.chain import START
 from addendum.records.stored import Entry, Stored
 from addendum.store import leases, process
 from addendum.store.entries import (
-    Sealed,
+    Prepared,
     check_blob,
     check_blobs,
     check_header,
     moved,
     prepare,
     seal,
-    stored,
     taken,
     unknown,
     unseal,
@@ -35,14 +35,27 @@ from addendum.store.leases import Held, Process
 _WHERE = "in memory"
 
 
+class _Row(NamedTuple):
+    seq: int
+    kind: str
+    chain: Digest
+    text: str
+
+
 @dataclass(slots=True)
 class _Run:
     header: RunHeader
-    entries: list[Sealed] = field(default_factory=list)
+    entries: list[_Row] = field(default_factory=list)
     lease: Held | None = None
 
     def head(self) -> tuple[int, Digest]:
         return (self.entries[-1].seq, self.entries[-1].chain) if self.entries else (0, START)
+
+    def add(self, prepared: list[Prepared]) -> list[Stored]:
+        sealed = seal(prepared, *self.head())
+        for (seq, kind, _, link), new in zip(sealed, prepared, strict=True):
+            self.entries.append(_Row(seq, kind, link, new.text))
+        return sealed
 
 
 @dataclass(slots=True)
@@ -143,12 +156,11 @@ class MemoryStore:
                 ledger = self._run(beside.run)
                 if beside.at is not None and beside.at != len(ledger.entries):
                     raise moved(beside.run, _WHERE)
-                ledger.entries.extend(seal(other, *ledger.head()))
-            sealed = seal(prepared, *kept.head())
-            kept.entries.extend(sealed)
+                ledger.add(other)
+            added = kept.add(prepared)
             for digest, data in (blobs or {}).items():
                 shared.blobs.setdefault(digest, bytes(data))
-        return stored(prepared, sealed)
+        return added
 
     def entries(self, run: str, *, after: int = 0, upto: int | None = None) -> Iterator[Stored]:
         """As the port says; without `upto`, what is appended after this call isn't yielded. Raises `NotFound` for an

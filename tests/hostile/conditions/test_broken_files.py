@@ -210,9 +210,8 @@ def test_a_file_that_was_corrupted_is_a_typed_error_with_a_way_out(
             for (trigger,) in list(connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")):
                 connection.execute(f"DROP TRIGGER {trigger}")
             change = "SET body = 'no json'" if damage == "body" else ""
-            connection.execute(
-                f"UPDATE {table} {change} WHERE seq = 6" if change else f"DELETE FROM {table} WHERE seq = 6"
-            )
+            sixth = "WHERE place & 4294967295 = 6"
+            connection.execute(f"UPDATE {table} {change} {sixth}" if change else f"DELETE FROM {table} {sixth}")
             connection.commit()
     if damage == "pages":
         data = bytearray(path.read_bytes())

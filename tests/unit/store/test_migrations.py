@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from addendum.errors import StoreUnavailable
-from addendum.ports import RunHeader
-from addendum.store import sql_store
+from addendum.canon import canonical, sha256
+from addendum.errors import LeaseLost, StoreCorrupt, StoreUnavailable
+from addendum.ports import Lease, RunHeader
+from addendum.records.chain import START, chain
+from addendum.records.stored import Entry
+from addendum.store import sql_store, sqlite_reading
 from addendum.store.migrations import MIGRATIONS, NEWEST, missing
 from addendum.store.sqlite import APPLICATION, SqliteStore
 from addendum.store.statements import resource
@@ -85,3 +88,99 @@ def test_a_migration_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pyte
     store = SqliteStore(path)
     assert store.runs() == []
     store.close()
+
+
+# --- 0002: entries under one number each --------------------------------------------------------------------------
+
+ENTRY = "INSERT INTO entries VALUES (?, ?, ?, ?, ?)"
+LENGTHS = {"r-2": 300, "r-1": 7, "@books": 40, "empty": 0}
+"""How many entries each run has, in the order in which they were created."""
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> Path:
+    """Return the path of a store as the first version of its tables had it: runs, whose entries were written in turns,
+    a blob, and a lease."""
+    path = tmp_path / "store.db"
+    with closing(sqlite3.connect(path)) as old, old:
+        old.executescript(resource("sqlite/0001_journal.sql"))
+        old.execute("PRAGMA journal_mode = WAL")
+        old.execute("INSERT INTO migrations VALUES (1, '0001_journal')")
+        old.executemany("INSERT INTO runs (run, name, created_at) VALUES (?, 'n', 't')", [(run,) for run in LENGTHS])
+        heads = dict.fromkeys(LENGTHS, START)
+        for seq in range(1, max(LENGTHS.values()) + 1):
+            for run in [run for run, length in LENGTHS.items() if seq <= length]:
+                body = canonical({"run": run, "pad": "ä" * (seq * 97 % 5000)})
+                heads[run] = chain(heads[run], f"kind {seq % 3}", body)
+                old.execute(ENTRY, (run, seq, f"kind {seq % 3}", heads[run], body.decode()))
+        old.execute("INSERT INTO blobs VALUES (?, ?)", (sha256(b"x"), b"x"))
+        old.execute("INSERT INTO leases VALUES ('r-1', 'token', 'm', 'b', 'h', 1, '', 0, 0, 0)")
+    return path
+
+
+def _rows(path: Path, query: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(query).fetchall()
+
+
+def test_every_entry_is_brought_over_as_it_is(first: Path) -> None:
+    """Seqs, kinds, chains and bodies are the same, text for text; journals go on, and leases and blobs are there."""
+    before = _rows(first, "SELECT run, seq, kind, chain, body FROM entries ORDER BY run, seq")
+    others = "SELECT * FROM runs, blobs, leases"
+    beside = _rows(first, others)
+    with closing(SqliteStore(first)) as store:
+        assert [header.run for header in store.runs()] == [run for run in LENGTHS if run[0] != "@"]
+        for run, length in LENGTHS.items():
+            head = START
+            for seq, each in enumerate(store.entries(run), 1):
+                head = chain(head, each.kind, canonical(each.body))
+                assert (each.seq, each.chain, each.body["run"]) == (seq, head, run)
+            assert store.head(run) == (length, head)
+        assert store.blob(sha256(b"x")) == b"x"
+        now = "SELECT run, place & 4294967295, kind, chain, body FROM entries, runs WHERE number = place >> 32"
+        assert _rows(first, f"{now} ORDER BY run, place") == before
+        assert _rows(first, others) == beside
+        with pytest.raises(LeaseLost):
+            store.append("r-1", [Entry("note", {})], lease=Lease("r-1", "other"))
+        assert store.append("r-1", [Entry("note", {})], lease=Lease("r-1", "token"))[0].seq == 8
+        assert store.append("empty", [Entry("note", {})])[0].seq == 1
+
+
+def test_a_damaged_journal_is_brought_over_as_it_is(first: Path) -> None:
+    """An entry that somebody took away is still missing, where it was, and the other journals are whole."""
+    with closing(sqlite3.connect(first)) as old, old:
+        old.executescript("DROP TRIGGER entries_no_delete; DELETE FROM entries WHERE run = 'r-2' AND seq = 9")
+        old.executescript("CREATE TRIGGER entries_no_delete BEFORE DELETE ON entries BEGIN SELECT 1; END")
+    with closing(SqliteStore(first)) as store:
+        with pytest.raises(StoreCorrupt, match="entry 9 is missing"):
+            list(store.entries("r-2"))
+        assert len(list(store.entries("r-1"))) == 7
+        assert store.head("r-2")[0] == 300
+
+
+@pytest.mark.parametrize(
+    "row",
+    [("no such run", 1), ("empty", 0), ("empty", -1), ("empty", 2**32), ("far", 1)],
+    ids=["of no run", "place 0", "before it", "too many", "of a run that is too many"],
+)
+def test_what_has_no_place_stops_the_migration(first: Path, row: tuple[str, int]) -> None:
+    """An entry that can't be brought over isn't lost: everything stays as it was."""
+    with closing(sqlite3.connect(first)) as old, old:
+        old.execute("DROP TRIGGER entries_only_added")
+        old.execute("INSERT INTO runs VALUES (?, 'far', 'n', 't')", (2**31,))
+        old.execute(ENTRY, (*row, "kind", "chain", "{}"))
+        old.execute("CREATE TRIGGER entries_only_added BEFORE INSERT ON entries BEGIN SELECT 1; END")
+    before = _rows(first, "SELECT * FROM entries")
+    with closing(SqliteStore(first)) as store, pytest.raises(StoreCorrupt, match=r"contradicts itself.*backup"):
+        store.runs()
+    assert _rows(first, "SELECT * FROM entries") == before
+    assert _rows(first, "SELECT version FROM migrations") == [(1,)]
+
+
+def test_the_first_version_in_a_store_that_may_only_be_read(first: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It can't be brought up to date there, and is told from a damaged one."""
+    before = first.read_bytes()
+    monkeypatch.setattr(sqlite_reading, "only_read", lambda path: True)
+    with closing(SqliteStore(first)) as store, pytest.raises(StoreUnavailable, match="brought up to date"):
+        store.runs()
+    assert first.read_bytes() == before

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from addendum.canon import canonical, sha256
-from addendum.errors import StoreCorrupt, StoreError, StoreUnavailable
+from addendum.errors import NotFound, StoreCorrupt, StoreError, StoreUnavailable
 from addendum.ports import Beside, RunHeader
 from addendum.records.chain import START, chain
 from addendum.records.stored import Entry
@@ -28,6 +28,9 @@ from addendum.store.sqlite import SqliteDatabase, SqliteStore
 from addendum.store.statements import load
 
 NOTE = Entry("note", {"text": "hi"})
+FIRST = (1 << 32) + 1
+"""The place of the first run's first entry."""
+REST = f"kind, chain, body FROM entries WHERE place = {FIRST}"
 ASK: dict[str, Callable[[SqliteStore], object]] = {
     "header": lambda store: store.header("r"),
     "runs": lambda store: store.runs(),
@@ -118,7 +121,7 @@ def test_every_commit_waits_for_the_disk(path: Path) -> None:
 @pytest.mark.parametrize("statement", ["entries", "head", "position", "add_entry", "follow", "lease", "blob", "run"])
 def test_no_statement_reads_a_whole_table(path: Path, statement: str) -> None:
     """What is asked all the time is looked up by an index: a long journal makes nothing slow."""
-    values = dict.fromkeys(("run", "after", "upto", "digest", "seq", "kind", "chain", "body", "before"), 1)
+    values = dict.fromkeys(("run", "after", "upto", "digest", "seq", "kind", "chain", "body", "before", "token"), 1)
     with _raw(path) as connection:
         plan = connection.execute("EXPLAIN QUERY PLAN " + load("sqlite")[statement], values).fetchall()
 
@@ -134,22 +137,24 @@ def test_no_statement_reads_a_whole_table(path: Path, statement: str) -> None:
         ("UPDATE runs SET name = 'x'", "never changed"),
         ("DELETE FROM runs", "never deleted"),
         ("UPDATE entries SET body = '{}'", "never changed"),
-        ("DELETE FROM entries WHERE seq = 200", "never deleted"),
-        ("INSERT OR REPLACE INTO entries SELECT run, seq, kind, chain, '{}' FROM entries", "at its end"),
-        ("INSERT INTO entries SELECT run, 202, kind, chain, body FROM entries WHERE seq = 1", "without a gap"),
-        ("INSERT INTO entries SELECT 'no', 1, kind, chain, body FROM entries WHERE seq = 1", "FOREIGN KEY"),
-        (
-            "INSERT OR REPLACE INTO entries (rowid, run, seq, kind, chain, body)"
-            " SELECT 1, run, 201, kind, chain, '{}' FROM entries WHERE seq = 1",
-            "at its end",
-        ),
+        (f"DELETE FROM entries WHERE place = {FIRST + 199}", "never deleted"),
+        ("INSERT OR REPLACE INTO entries SELECT place, kind, chain, '{}' FROM entries", "at its end"),
+        (f"INSERT OR REPLACE INTO entries SELECT {FIRST + 100}, {REST}", "at its end"),
+        (f"INSERT INTO entries SELECT {FIRST + 201}, {REST}", "without a gap"),
+        (f"INSERT INTO entries SELECT {FIRST - 1}, {REST}", "at its end"),
+        (f"INSERT INTO entries SELECT (2 << 32) + 1, {REST}", "of a run"),
+        (f"INSERT INTO entries SELECT 2 << 32, {REST}", "of a run"),
+        (f"INSERT INTO entries SELECT -1, {REST}", "of a run"),
+        (f"INSERT INTO entries SELECT NULL, {REST}", "of a run"),
+        ("INSERT INTO runs VALUES (2147483648, 'x', 'n', 't')", "no room"),
+        ("INSERT INTO runs VALUES (0, 'x', 'n', 't')", "no room"),
         ("UPDATE blobs SET data = x'00'", "never changed"),
         ("DELETE FROM blobs", "never deleted"),
     ],
 )
 def test_what_was_added_stays(path: Path, change: str, words: str) -> None:
     """The database itself refuses to change, delete or replace what a journal holds, whoever asks."""
-    with _raw(path, "PRAGMA foreign_keys = ON") as connection, pytest.raises(sqlite3.IntegrityError, match=words):
+    with _raw(path) as connection, pytest.raises(sqlite3.IntegrityError, match=words):
         connection.execute(change)
 
 
@@ -159,14 +164,15 @@ def test_what_was_added_stays(path: Path, change: str, words: str) -> None:
         "INSERT OR REPLACE INTO blobs SELECT digest, x'00' FROM blobs",
         "INSERT OR REPLACE INTO runs SELECT number, run, 'x', created_at FROM runs",
         "INSERT OR REPLACE INTO runs SELECT number, 'other', 'x', created_at FROM runs",
+        f"INSERT OR REPLACE INTO entries SELECT 0, {REST}",
     ],
 )
 def test_replacing_adds_nothing(path: Path, change: str) -> None:
-    """Putting what is there already, with other content, is ignored."""
+    """Putting what is there already, with other content, is ignored, and an entry that is put nowhere."""
     with _raw(path) as connection:
-        before = connection.execute("SELECT * FROM blobs, runs").fetchall()
+        before = connection.execute("SELECT * FROM blobs, runs, entries").fetchall()
         connection.execute(change)
-        assert before == connection.execute("SELECT * FROM blobs, runs").fetchall()
+        assert before == connection.execute("SELECT * FROM blobs, runs, entries").fetchall()
 
 
 # --- files that aren't a store ------------------------------------------------------------------------------------
@@ -223,11 +229,11 @@ def test_a_truncated_file(path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ("DELETE FROM entries WHERE seq = 7", "entry 7 is missing"),
-        ("DELETE FROM entries WHERE seq <= 3", "entry 1 is missing"),
-        ("UPDATE entries SET body = '[]' WHERE seq = 5", "entry 5 is no JSON object"),
-        ("UPDATE entries SET body = '{' WHERE seq = 5", "entry 5 is no JSON"),
-        ("UPDATE entries SET body = CAST(x'ff' AS TEXT) WHERE seq = 5", "text"),
+        ("DELETE FROM entries WHERE place & 255 = 7", "entry 7 is missing"),
+        ("DELETE FROM entries WHERE place & 255 <= 3", "entry 1 is missing"),
+        ("UPDATE entries SET body = '[]' WHERE place & 255 = 5", "entry 5 is no JSON object"),
+        ("UPDATE entries SET body = '{' WHERE place & 255 = 5", "entry 5 is no JSON"),
+        ("UPDATE entries SET body = CAST(x'ff' AS TEXT) WHERE place & 255 = 5", "text"),
         ("DROP TABLE entries", "tables"),
     ],
 )
@@ -590,6 +596,73 @@ def test_an_entry_beside_follows_a_journal_that_was_restored_while_open(path: Pa
         assert store.head("@books") == (3 + others, head)
 
 
+@pytest.mark.parametrize("others", [0, 1, 2])
+@pytest.mark.parametrize("several", [1, 2])
+def test_a_driver_follows_its_journal_that_was_restored_while_open(path: Path, others: int, several: int) -> None:
+    """The journal itself likewise, with the lease that is in the copy too."""
+    with _opened(path) as store, _opened(path) as other:
+        lease = store.acquire("r")
+        store.append("r", [Entry("mine", {"n": 1})], lease=lease)
+        _copy(path, path.with_name("backup.db"))
+        store.append("r", [Entry("mine", {"n": 2})], lease=lease)
+        _copy(path.with_name("backup.db"), path)
+        for number in range(others):
+            other.append("r", [Entry("other", {"n": number})])
+        for number in range(3, 5):
+            store.append("r", [Entry("mine", {"n": number})] * several, lease=lease)
+        head = START
+        for each in other.entries("r"):
+            head = chain(head, each.kind, canonical(each.body))
+            assert each.chain == head
+        assert store.head("r") == (201 + others + 2 * several, head)
+
+
+def test_a_journal_of_another_run_of_the_same_number_is_not_followed(path: Path) -> None:
+    """Another store was copied over this one, whose first run has the same entries and another name."""
+    with _opened(path) as store, _opened(path.with_name("second.db")) as second:
+        for each, run in ((store, "mine"), (second, "filler"), (second, "other")):
+            each.create(RunHeader(run, "n", "t"))
+            each.append(run, [NOTE])
+        _copy(path.with_name("second.db"), path)
+        assert [header.run for header in store.runs()] == ["filler", "other"]
+        for entries in ([NOTE], [NOTE, NOTE]):
+            with pytest.raises(NotFound):
+                store.append("mine", entries)
+        assert store.head("other")[0] == store.head("filler")[0] == 1
+
+
+def test_an_append_that_was_not_committed_is_not_followed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an append of several entries that failed at its commit would have written is no end of the journal."""
+    with _opened(path) as store:
+        store.append("r", [NOTE])
+        with monkeypatch.context() as patched:
+            patched.setattr(SqliteDatabase, "_still_there", _gone)
+            for entries in ([NOTE], [NOTE, NOTE]):
+                with pytest.raises(StoreUnavailable):
+                    store.append("r", entries)
+        store.append("r", [NOTE, NOTE])
+        (before, *after) = store.entries("r", after=200)
+        for each in after:
+            assert (each.kind, each.chain) == ("note", chain(before.chain, "note", canonical(each.body)))
+            before = each
+        assert before.seq == 203
+
+
+def test_the_next_entry_of_a_journal_is_one_statement(path: Path) -> None:
+    """A driver's, an operator's, and one that goes in only at a place: nothing is asked before, nothing after."""
+    said: list[str] = []
+    with _opened(path) as store:
+        lease = store.acquire("r")
+        store.append("r", [NOTE], lease=lease)
+        assert isinstance(store._database, SqliteDatabase)
+        assert store._database._open is not None
+        store._database._open.set_trace_callback(said.append)
+        store.append("r", [NOTE], lease=lease)
+        store.append("r", [NOTE])
+        store.append("r", [NOTE], lease=lease, beside=Beside("r", own=203))
+        assert {line.split()[0] for line in said} == {"INSERT"}  # no BEGIN, no SELECT, no COMMIT
+
+
 def test_an_entry_beside_that_was_not_committed_is_not_followed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What an append that failed at its commit would have written is no end of the journal."""
     with _opened(path) as store:
@@ -609,10 +682,10 @@ def _gone(database: SqliteDatabase) -> None:
 
 
 def test_where_a_few_journals_end_is_remembered(path: Path) -> None:
-    """A store that serves many principals doesn't grow with them."""
+    """A store that serves many runs and principals doesn't grow with them."""
     with _opened(path) as store:
         for number in range(HEADS + 3):
             store.create(RunHeader(f"@{number}", "", "t"))
             store.append("r", [NOTE], beside=Beside(f"@{number}", [NOTE]))
             store.append("r", [NOTE], beside=Beside("@0", [NOTE], number + 1))
-        assert list(store._heads) == [*(f"@{number}" for number in range(4, HEADS + 3)), "@0"]
+        assert list(store._heads) == [*(f"@{number}" for number in range(5, HEADS + 3)), "r", "@0"]

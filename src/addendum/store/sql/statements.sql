@@ -12,23 +12,33 @@ SELECT run, name, created_at FROM runs WHERE run = :run;
 SELECT run, name, created_at FROM runs WHERE substr(run, 1, 1) <> '@' ORDER BY number;
 
 -- position: Return where a run's next entry goes and who may write it: the lease's token and the last entry's place.
-SELECT leases.token, entries.seq, entries.chain
-FROM runs LEFT JOIN leases ON leases.run = runs.run LEFT JOIN entries ON entries.run = runs.run
-WHERE runs.run = :run ORDER BY entries.seq DESC LIMIT 1;
+SELECT leases.token, entries.place & 4294967295, entries.chain
+FROM runs LEFT JOIN leases ON leases.run = runs.run
+LEFT JOIN entries ON entries.place >= runs.number << 32 AND entries.place < runs.number + 1 << 32
+WHERE runs.run = :run ORDER BY entries.place DESC LIMIT 1;
 
 -- head: Return the last entry's place.
-SELECT seq, chain FROM entries WHERE run = :run ORDER BY seq DESC LIMIT 1;
+SELECT entries.place & 4294967295, entries.chain
+FROM runs JOIN entries ON entries.place >= runs.number << 32 AND entries.place < runs.number + 1 << 32
+WHERE runs.run = :run ORDER BY entries.place DESC LIMIT 1;
 
 -- add_entry: Put one entry at the end of a run's journal.
-INSERT INTO entries (run, seq, kind, chain, body) VALUES (:run, :seq, :kind, :chain, :body);
+INSERT INTO entries (place, kind, chain, body)
+VALUES ((SELECT number << 32 | :seq FROM runs WHERE run = :run), :kind, :chain, :body);
 
--- follow: Put one entry at the end of a journal whose last entry has this chain; changes nothing if another one has.
-INSERT INTO entries (run, seq, kind, chain, body)
-SELECT :run, :seq, :kind, :chain, :body
-WHERE (SELECT chain FROM entries WHERE run = :run ORDER BY seq DESC LIMIT 1) = :before;
+-- follow: Put one entry at the end of a journal whose last entry has this chain, if this token or none is needed.
+INSERT INTO entries (place, kind, chain, body)
+VALUES (coalesce((
+    SELECT number << 32 | :seq FROM runs
+    WHERE run = :run AND :before = (
+        SELECT chain FROM entries WHERE place >= number << 32 AND place < number + 1 << 32 ORDER BY place DESC LIMIT 1
+    ) AND (:token IS NULL OR :token = (SELECT token FROM leases WHERE leases.run = runs.run))
+), 0), :kind, :chain, :body);
 
 -- entries: Return a stretch of a journal in its order; the last column weighs.
-SELECT seq, kind, chain, body FROM entries WHERE run = :run AND seq > :after AND seq <= :upto ORDER BY seq;
+SELECT entries.place & 4294967295, entries.kind, entries.chain, entries.body
+FROM runs JOIN entries ON entries.place > (runs.number << 32) + :after AND entries.place < runs.number + 1 << 32
+WHERE runs.run = :run AND entries.place <= (runs.number << 32) + :upto ORDER BY entries.place;
 
 -- add_blob: Keep a blob; changes nothing if it is there already.
 INSERT INTO blobs (digest, data) VALUES (:digest, :data)

@@ -14,15 +14,15 @@ CREATE TABLE runs (
     created_at TEXT NOT NULL
 );
 
--- With rowids: a body of 1 to 4 kB stays in its row, which halves the file and the time of an append for these.
+-- One b-tree, without an index: `place` is the run's number in its upper half and the seq, which counts from 1, in its
+-- lower one (number << 32 | seq). So a journal's entries lie beside each other, an append writes one page, and a body of
+-- up to 4 kB stays in its row. There is room for 2^31 - 1 runs of 2^32 - 1 entries each.
 -- The chain stands before the body, so that the head is read without following a long body.
 CREATE TABLE entries (
-    run TEXT NOT NULL REFERENCES runs (run),
-    seq INTEGER NOT NULL,
+    place INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,
     chain TEXT NOT NULL,
-    body TEXT NOT NULL CHECK (typeof(body) = 'text'),
-    PRIMARY KEY (run, seq)
+    body TEXT NOT NULL CHECK (typeof(body) = 'text')
 );
 
 CREATE TABLE blobs (
@@ -49,16 +49,25 @@ CREATE TRIGGER runs_only_added BEFORE INSERT ON runs
 WHEN EXISTS (SELECT 1 FROM runs WHERE run = NEW.run OR number = NEW.number)
 BEGIN SELECT RAISE(IGNORE); END;
 
+CREATE TRIGGER runs_in_reach AFTER INSERT ON runs WHEN NEW.number NOT BETWEEN 1 AND 2147483647
+BEGIN SELECT RAISE(ABORT, 'a store has no room for more runs'); END;
+
 CREATE TRIGGER runs_no_update BEFORE UPDATE ON runs
 BEGIN SELECT RAISE(ABORT, 'a run is never changed'); END;
 
 CREATE TRIGGER runs_no_delete BEFORE DELETE ON runs
 BEGIN SELECT RAISE(ABORT, 'a run is never deleted'); END;
 
+-- Place 0 is nowhere: an insert that goes in on a condition gives it where that doesn't hold, and changes nothing.
 CREATE TRIGGER entries_only_added BEFORE INSERT ON entries
-WHEN NEW.seq IS NOT (SELECT coalesce(max(seq), 0) + 1 FROM entries WHERE run = NEW.run)
-    OR EXISTS (SELECT 1 FROM entries WHERE rowid = NEW.rowid)
-BEGIN SELECT RAISE(ABORT, 'a journal is added to at its end, without a gap'); END;
+WHEN NEW.place IS NOT coalesce(
+    (SELECT max(place) FROM entries WHERE place >= NEW.place >> 32 << 32 AND place < (NEW.place >> 32) + 1 << 32),
+    (SELECT number << 32 FROM runs WHERE number = NEW.place >> 32)
+) + 1
+BEGIN
+    SELECT CASE NEW.place WHEN 0 THEN RAISE(IGNORE)
+        ELSE RAISE(ABORT, 'the journal of a run is added to at its end, without a gap') END;
+END;
 
 CREATE TRIGGER entries_no_update BEFORE UPDATE ON entries
 BEGIN SELECT RAISE(ABORT, 'an entry is never changed'); END;
