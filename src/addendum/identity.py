@@ -128,8 +128,8 @@ def parse(text: str) -> Identity:
 
 
 def numeral(text: str) -> bool:
-    """Whether a text is a number as identities write them: decimal, in the one way to write it. No loop comes to a longer
-    one, and Python refuses to read one of thousands of digits."""
+    """Whether a text is a number as identities write them: decimal, in the one way to write it. No loop comes to a
+    longer one, and Python refuses to read one of thousands of digits."""
     return len(text) <= DIGITS and text.isascii() and text.isdigit() and (text[0] != "0" or text == "0")
 
 
