@@ -25,6 +25,8 @@ from functools import lru_cache
 from typing import Final, Literal
 
 JOIN: Final = " > "
+DIGITS: Final = 16
+"""How many digits a number in an identity has at most."""
 
 FrameKind = Literal["call", "loop", "branch", "site"]
 
@@ -123,6 +125,12 @@ def parse(text: str) -> Identity:
     """Return the identity that a text says. Raises `ValueError` for any other text."""
     *path, site = parts(text)
     return Identity(tuple(_frame(part) for part in path), _frame(site))
+
+
+def numeral(text: str) -> bool:
+    """Whether a text is a number as identities write them: decimal, in the one way to write it. No loop comes to a
+    longer one, and Python refuses to read one of thousands of digits."""
+    return len(text) <= DIGITS and text.isascii() and text.isdigit() and (text[0] != "0" or text == "0")
 
 
 def site(text: str) -> str:

@@ -53,7 +53,7 @@ class Binding:
                 if frame not in self._good:
                     self._check_frame(frame)
         position, numbered, entry = site.partition(":")
-        if position not in self._positions or (numbered and not _is_entry(entry)):
+        if position not in self._positions or (numbered and (entry == "0" or not ids.numeral(entry))):
             refuse(f"it calls where no call is written: {identity!r}")
 
     def _check_frame(self, frame: str) -> None:
@@ -63,7 +63,7 @@ class Binding:
         kind = position.kind if position is not None else None
         if (
             (kind != "loop" and kind != "fanout" and (kind != "call" or numbered))
-            or (again and (kind == "loop" or not _is_entry(entry)))
+            or (again and (kind == "loop" or entry == "0" or not ids.numeral(entry)))
             or (kind != "call" and not _is_branch(branch, named=kind == "fanout"))
         ):
             refuse(f"it names a frame that the script doesn't have: {frame}")
@@ -72,18 +72,13 @@ class Binding:
         self._good.add(frame)
 
 
-def _is_entry(text: str) -> bool:
-    """Whether a text says, in the one way to say it, how often a frame was entered before: from 1 on."""
-    return text.isascii() and text.isdigit() and text[0] != "0"
-
-
 def _is_branch(text: str, *, named: bool) -> bool:
     """Whether a text is, up to the end of its frame, an iteration's or a branch's number, or the name of a branch."""
     number = text[:-1]
     if text[-1:] != "]":
         return False
-    if number.isascii() and number.isdigit():
-        return number[0] != "0" or number == "0"
+    if ids.numeral(number):
+        return True
     if not named or number[:1] != '"':
         return False
     try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Final, Never
 
 from addendum.errors import LimitExceeded, ProtocolViolation
-from addendum.identity import JOIN, Frame, parse, parts
+from addendum.identity import JOIN, Frame, numeral, parse, parts
 
 MAX_IDENTITY: Final = 16 * 1024
 """The longest identity text: some hundreds of nested calls."""
@@ -50,7 +50,7 @@ class Paths:
         position, mark, entry = site.partition(":")
         if position not in self._positions:
             refuse(f"it names a place that the script doesn't have: {site!r}")
-        if mark and not (entry.isascii() and entry.isdigit() and entry[0] != "0"):
+        if mark and (entry == "0" or not numeral(entry)):
             refuse(f"it isn't an identity: {site!r}")
         name = self._sites.get(position)
         if name is None:
@@ -92,10 +92,8 @@ class Paths:
     def _frame(self, path: str, text: str) -> bool:
         """Check the last frame of a path; return whether it is no branch."""
         position, _, number = text[:-1].partition("[")
-        if number.isdigit() and number.isascii() and position in self._positions:
+        if text[-1:] == "]" and numeral(number) and position in self._positions:
             # Loops and branches, by far the most frequent new frames, without the parser.
-            if text[-1] != "]" or (number[0] == "0" and number != "0"):
-                refuse(f"it writes a path in another way: {text!r}")
             if "#" not in position:
                 return True
             fan, branch = path[: -len(text)] + position, int(number)

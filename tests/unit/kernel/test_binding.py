@@ -54,6 +54,9 @@ ASTRAY = [
     "one/art.make#0:01",
     "one/art.make#0[1]",
     "one/art.make#0 > ",
+    f"orchestrate/for.0[{'1' * 5000}] > one/art.make#0",
+    f"orchestrate/for.0[1] > orchestrate/for.0/one()#0:{'1' * 5000} > one/art.make#0",
+    f"one/art.make#0:{'1' * 5000}",
 ]
 
 
