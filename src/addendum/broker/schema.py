@@ -26,7 +26,7 @@ _PLAIN: Final[Mapping[str, tuple[type, ...]]] = {
 @dataclass(frozen=True, slots=True)
 class Shape:
     """An object of plain values without other constraints, as a function's annotations make it: its properties, each
-    with the kinds that it may have or a shape, None for what only the validator knows. `more` may be there, or not."""
+    with what it is looked at by, and whether there may be `more` of them."""
 
     properties: Mapping[str, Look]
     required: tuple[str, ...]
@@ -34,7 +34,8 @@ class Shape:
 
 
 Look: TypeAlias = "tuple[type, ...] | Shape | None"
-"""What values of a schema are looked at by before the validator, which is slow; None if nothing can be said."""
+"""What the values of a schema are looked at by, before the validator, which is slow: the types that they may have, or
+their shape; None for what only the validator knows."""
 
 
 class Schemas:
@@ -47,8 +48,8 @@ class Schemas:
         """Return what is wrong with a value in one sentence, "" if nothing is."""
         if not schema:
             return ""
-        _, validator, shape = self._compiled.get(id(schema)) or self._compile(schema)
-        if fits(shape, value):
+        _, validator, known = self._compiled.get(id(schema)) or self._compile(schema)
+        if fits(known, value):
             return ""
         try:
             error = jsonschema.exceptions.best_match(validator.iter_errors(value))
@@ -89,20 +90,20 @@ def look(schema: object) -> Look:
     return Shape(properties, tuple(schema.get("required", ())), schema.get("additionalProperties", True) is True)
 
 
-def fits(look: Look, value: object) -> bool:
+def fits(known: Look, value: object) -> bool:
     """Whether a value surely fits a schema; False leaves it to the validator."""
-    if type(look) is tuple:
-        return type(value) in look
-    if type(look) is not Shape or type(value) is not dict:
+    if type(known) is tuple:
+        return type(value) in known
+    if type(known) is not Shape or type(value) is not dict:
         return False
-    properties = look.properties
-    for name in look.required:
+    properties = known.properties
+    for name in known.required:
         if name not in value:
             return False
     for name, item in value.items():
         if name in properties:
             if not fits(properties[name], item):
                 return False
-        elif not look.more:
+        elif not known.more:
             return False
     return True

@@ -281,6 +281,19 @@ def test_a_hold_counts_from_when_it_was_written() -> None:
     assert later.at == 1_060.004
 
 
+def test_no_call_looks_at_the_holds_of_those_before_it() -> None:
+    """A fan-out that is far from its limits has a thousand of them."""
+
+    class Closed(list[Hold]):
+        def __iter__(self) -> Any:
+            pytest.fail("they are looked at")
+
+    limits = [{"meter": meter, "max": 10**6} for meter in ("calls", "bytes_out", "agents", "journal_bytes")]
+    accounts = opened(own=limits, limits=[{"meter": "journal_records", "max": 10**6}])
+    accounts.book.unwritten = Closed()
+    assert all(isinstance(reserve(accounts), Hold) for _ in range(3))
+
+
 @pytest.mark.parametrize("known", [0, 2, 3, 5])
 def test_all_holds_at_once_are_written_as_one_after_the_other(known: int) -> None:
     """Whatever is remembered of what was sent: nothing, fewer than the holds, as many, others before them."""
