@@ -17,10 +17,8 @@ from addendum.ports import RunHeader
 from addendum.records.chain import chain
 from addendum.records.stored import ENVELOPE, Entry, Stored
 
-
 Prepared: TypeAlias = "tuple[str, str, bytes, dict[str, Any]]"
-"""An entry that is fit to be kept: its kind, its body as canonical JSON, as text and as bytes, and the body as it will be
-read from that."""
+"""An entry that is fit to be kept: kind, body as canonical JSON in text and in bytes, body as it is read from that."""
 
 
 def prepare(entries: Iterable[Entry], *, back: bool = True) -> list[Prepared]:
