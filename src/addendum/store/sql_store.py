@@ -236,7 +236,8 @@ class SqlStore:
 
 
 def _entry_row(run: str, entry: Stored, prepared: Prepared) -> dict[str, Any]:
-    return {"run": run, "seq": entry.seq, "kind": entry.kind, "chain": entry.chain, "body": prepared.text}
+    seq, kind, _, link = entry
+    return {"run": run, "seq": seq, "kind": kind, "chain": link, "body": prepared[1]}
 
 
 def _lease_row(lease: Lease, holder: Process, now: Stamp) -> dict[str, Any]:

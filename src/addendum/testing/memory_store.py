@@ -53,8 +53,8 @@ class _Run:
 
     def add(self, prepared: list[Prepared]) -> list[Stored]:
         sealed = seal(prepared, *self.head())
-        for (seq, kind, _, link), new in zip(sealed, prepared, strict=True):
-            self.entries.append(_Row(seq, kind, link, new.text))
+        for (seq, kind, _, link), (_, text, _, _) in zip(sealed, prepared, strict=True):
+            self.entries.append(_Row(seq, kind, link, text))
         return sealed
 
 

@@ -128,6 +128,33 @@ def test_no_statement_reads_a_whole_table(path: Path, statement: str) -> None:
     assert [step[3] for step in plan if "SCAN" in step[3] and "CONSTANT ROW" not in step[3]] == []
 
 
+def _steps(store: SqliteStore, run: str, count: int) -> int:
+    """Return how many steps SQLite takes for an append of so many entries."""
+    steps = 0
+
+    def step() -> None:
+        nonlocal steps
+        steps += 1
+
+    assert isinstance(store._database, SqliteDatabase)
+    assert store._database._open is not None
+    store._database._open.set_progress_handler(step, 1)
+    store.append(run, [NOTE] * count)
+    store._database._open.set_progress_handler(None, 1)
+    return steps
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_an_append_takes_as_long_in_a_long_journal(path: Path, count: int) -> None:
+    """What the triggers look at is looked up as well, whether the end is remembered or asked for."""
+    with _opened(path) as store:
+        store.create(RunHeader("short", "n", "t"))
+        store.append("short", [NOTE] * 2)
+        store._heads.clear()
+        for _ in range(2):
+            assert _steps(store, "r", count) == _steps(store, "short", count)
+
+
 # --- only added to ------------------------------------------------------------------------------------------------
 
 
