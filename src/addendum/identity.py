@@ -125,11 +125,6 @@ def parse(text: str) -> Identity:
     return Identity(tuple(_frame(part) for part in path), _frame(site))
 
 
-def site(text: str) -> str:
-    """Return the position of an identity's site: no name that stands in quotes comes after it."""
-    return text.rpartition(JOIN)[2].partition(":")[0]
-
-
 _BRANCH = re.compile(r"#\d+(?::\d+)?\[")
 _LIST = re.compile(r"(.*/(?:parallel|pipeline)#\d+(?::\d+)?)\[\d+\] > (?!.*#\d+(?::\d+)?\[)")
 

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from addendum.canon import Digest, Json, digest, doubles, sha256
 from addendum.records.outcome import Failure, Outcome, Success
@@ -117,12 +117,12 @@ def revision(body: Body) -> Revision:
     )
 
 
-class Attempt(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
     """A call that is about to be sent. `number` counts the run's attempts and is never used again; `key` is the
-    idempotency key derived from run, identity, digest and number. `waits`: a person answers it.
+    idempotency key derived from run, identity, digest and number. `waits`: a person answers it."""
 
-    A tuple, as one is made for every call: a frozen dataclass of so many fields takes four times as long."""
-
+    seq: int = 0
     number: int
     identity: str
     capability: str
@@ -142,7 +142,6 @@ class Attempt(NamedTuple):
     """Whose accounts it is held in as well."""
     approval: int = 0
     """The seq of the question that a person said yes to, 0 if none was asked."""
-    seq: int = 0
 
     @property
     def side_effecting(self) -> bool:
@@ -316,7 +315,8 @@ class Drafted:
         return body
 
 
-class Settled(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
     """A record about to be written: a call's outcome. `attempt` is the seq of its attempt, 0 for a recorded read and
     for a call that was refused before it was sent; `cost` in nano-dollars; `seconds` is the provider's time."""
 

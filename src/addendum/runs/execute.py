@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from addendum import canon, identity
+from addendum import canon
 from addendum.authority.grant import Grant, from_json
 from addendum.broker.desk import open_desk
 from addendum.broker.dispatch import Dispatcher
@@ -100,7 +100,7 @@ class Attempt:
             )
 
         def fingerprint(call: Call) -> str:
-            position = scene.program.positions.get(identity.site(call.identity))
+            position = scene.program.positions.get(call.parts.site.position)
             return position.fingerprint or "" if position is not None else ""
 
         def feed(started: Loop) -> Feed | None:
