@@ -37,7 +37,7 @@ class Database(Protocol):
         """Do it once for each of `rows`."""
 
     def write_alone(self, statement: str, values: Values) -> int:
-        """Change rows in a transaction of its own, and return how many were changed: durably, if any were."""
+        """Change rows in a transaction of its own, outside of any other; return how many were changed, durably."""
 
     def close(self) -> None:
         """Let go of the database; every later call raises `StoreUnavailable`."""

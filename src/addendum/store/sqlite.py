@@ -90,11 +90,12 @@ class SqliteDatabase:
 
     def write_alone(self, statement: str, values: Values) -> int:
         with self._lock:
+            assert self._inside is None, "outside of a transaction only"
             try:
                 connection = self._ready()
                 if self._only_read:
                     raise reading.unwritable(self.where)
-                return connection.execute(self._sql[statement], values).rowcount  # SQLite takes its lock, and commits
+                return connection.execute(self._sql[statement], values).rowcount  # takes SQLite's lock, and commits
             except (sqlite3.Error, OSError) as error:
                 raise explain(error, self.where) from error
 
