@@ -93,16 +93,19 @@ class Bench:
 
 
 def calls(folder: Path, count: int, slices: int) -> dict[str, Any]:
-    """Measure calls in a row, in slices that take turns with the floor."""
+    """Measure calls in a row, in slices that take turns with the floor: its commits one after another, and as far apart
+    as those of the calls before."""
     bench, floor = Bench(folder), Floor(folder)
     bench.warm()
-    found: dict[str, Any] = {"floor": [], "call": [], "memory": 0.0}
+    found: dict[str, Any] = {"floor": [], "apart": [], "call": [], "memory": 0.0}
     each = count // slices
     for _ in range(slices):
         found["floor"].append(floor.seconds(each) / each)
         started = time.perf_counter()
         bench.run(SEQUENCE.format(count=each))
         found["call"].append((time.perf_counter() - started) / each)
+        between = max(0.0, found["call"][-1] - found["floor"][-1]) / 2
+        found["apart"].append(floor.seconds(each, between) / each)
     found["memory"] = resident()
     return found
 

@@ -25,14 +25,20 @@ class Floor:
         self._connection.execute("CREATE TABLE entries (seq INTEGER, body TEXT)")
         self._commits(WARM)
 
-    def seconds(self, calls: int) -> float:
-        """Return how long two commits take for each of so many calls."""
-        started = time.perf_counter()
-        self._commits(2 * calls)
-        return time.perf_counter() - started
+    def seconds(self, calls: int, apart: float = 0.0) -> float:
+        """Return how long two commits take for each of so many calls, with `apart` seconds of other work before each
+        commit, which aren't counted: a disk that has nothing to do in between answers more slowly."""
+        return self._commits(2 * calls, apart)
 
-    def _commits(self, count: int) -> None:
+    def _commits(self, count: int, apart: float = 0.0) -> float:
+        taken = 0.0
         for number in range(count):
+            until = time.perf_counter() + apart
+            while time.perf_counter() < until:
+                pass
+            started = time.perf_counter()
             self._connection.execute("BEGIN IMMEDIATE")
             self._connection.execute("INSERT INTO entries VALUES (?, ?)", (number, TEXT))
             self._connection.execute("COMMIT")
+            taken += time.perf_counter() - started
+        return taken

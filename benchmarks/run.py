@@ -92,6 +92,10 @@ def one_round(bench: Bench, sides: Sequence[str]) -> None:
             bench.note(f"{side} call", found["call"])
             bench.note(f"{side} floor", found["floor"])
             bench.note(f"{side} ratio", [a / b for a, b in zip(found["call"], found["floor"], strict=True)])
+            if "apart" in found:
+                bench.note(f"{side} apart", found["apart"])
+                apart = [a / b for a, b in zip(found["call"], found["apart"], strict=True)]
+                bench.note(f"{side} apart ratio", apart)
             bench.note(f"{side} memory 1000", [found["memory"]])
     for side in sides:
         with bench.folder() as folder:
@@ -176,6 +180,14 @@ def table(bench: Bench) -> list[tuple[str, str, str, str]]:
             spread(found["addendum ratio"], 1, ".1f"),
             spread(found["dbos ratio"], 1, ".1f") if peer else "–",
             f"floor {spread(found['addendum floor'], 1e3, '.2f')} ms",
+        )
+    )
+    rows.append(
+        (
+            "the same, in floors whose commits come as far apart as a call's",
+            spread(found["addendum apart ratio"], 1, ".1f"),
+            "",
+            f"floor {spread(found['addendum apart'], 1e3, '.2f')} ms",
         )
     )
     both("fan-out, 100 wide, ms", "fan", 1e3, ".0f")
