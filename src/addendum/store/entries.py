@@ -7,7 +7,7 @@ JSON that may take long to read, entries and answers, is read with `pydantic_cor
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
@@ -17,8 +17,14 @@ from addendum.ports import RunHeader
 from addendum.records.chain import chain
 from addendum.records.stored import ENVELOPE, Entry, Stored
 
-Prepared: TypeAlias = "tuple[str, str, bytes, dict[str, Any]]"
-"""An entry that is fit to be kept: kind, body as canonical JSON in text and in bytes, body as it is read from that."""
+
+class Prepared(NamedTuple):
+    """An entry that is fit to be kept: its body as canonical JSON, in text and in bytes, and as it is read from that."""
+
+    kind: str
+    text: str
+    data: bytes
+    body: dict[str, Any]
 
 
 def prepare(entries: Iterable[Entry], *, back: bool = True) -> list[Prepared]:
@@ -28,7 +34,7 @@ def prepare(entries: Iterable[Entry], *, back: bool = True) -> list[Prepared]:
     for kind, body, data in entries:
         if data is None:
             data = canonical(dict(body), max_depth=MAX_DEPTH + ENVELOPE)
-        prepared.append((kind, data.decode(), data, from_json(data) if back else {}))
+        prepared.append(Prepared(kind, data.decode(), data, from_json(data) if back else {}))
     return prepared
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from addendum.errors import StoreUnavailable
 
-MIGRATIONS: Final = ("0001_journal", "0002_places")
+MIGRATIONS: Final = ("0001_journal", "0002_keys")
 """The names of all migrations in order; the version of a database is how many of them it has. A script that was
 released is never edited: a change is a new one, and `schema.sql` is brought up to date with it."""
 

@@ -47,7 +47,9 @@ class SqlStore:
         self._leases: set[Lease] = set()
         self._heads: OrderedDict[str, Head] = OrderedDict()
         """Where the journals ended that were written to last, `HEADS` of them. It may be wrong by now, or was never
-        committed: an entry that is sealed after such a head is inserted only if the journal ends with its chain."""
+        committed: an entry that is sealed after such a head is inserted only if the journal ends with its chain. It is
+        written inside the transaction, which other threads wait for, but after a statement that is a transaction by
+        itself: of two threads, the one that appended first may write last, and the next append asks for the end."""
         self._returned: set[str] = set()
         """Tokens that were given back while the database didn't answer: whoever asks here may have the run."""
 
@@ -148,6 +150,7 @@ class SqlStore:
         if not added:
             added = seal(new, *self._end(run, at, lease))
             self._add(run, added, new)
+            self._remember(run, added)
         return added
 
     def _follow(
@@ -163,7 +166,8 @@ class SqlStore:
         row["before"], row["token"] = known[1], lease.token if lease is not None else None
         if not write("follow", row):
             return []
-        self._add(run, added, new, 1)
+        self._add(run, added[1:], new[1:])
+        self._remember(run, added)
         return added
 
     def _end(self, run: str, at: int | None, lease: Lease | None) -> Head:
@@ -178,10 +182,13 @@ class SqlStore:
             raise moved(run, self._database.where)
         return seq or 0, head or START
 
-    def _add(self, run: str, added: list[Stored], new: list[Prepared], done: int = 0) -> None:
-        """Put entries at the end of a journal, of which the first few are there, and remember where it ends then."""
-        if len(added) > done:
-            self._database.write_all("add_entry", map(_entry_row, repeat(run), added[done:], new[done:]))
+    def _add(self, run: str, added: list[Stored], new: list[Prepared]) -> None:
+        """Put entries at the end of a journal."""
+        if added:
+            self._database.write_all("add_entry", map(_entry_row, repeat(run), added, new))
+
+    def _remember(self, run: str, added: list[Stored]) -> None:
+        """Remember where a journal ends to which these entries were added."""
         if added:
             self._heads.pop(run, None)
             self._heads[run] = (added[-1].seq, added[-1].chain)
@@ -237,7 +244,7 @@ class SqlStore:
 
 def _entry_row(run: str, entry: Stored, prepared: Prepared) -> dict[str, Any]:
     seq, kind, _, link = entry
-    return {"run": run, "seq": seq, "kind": kind, "chain": link, "body": prepared[1]}
+    return {"run": run, "seq": seq, "kind": kind, "chain": link, "body": prepared.text}
 
 
 def _lease_row(lease: Lease, holder: Process, now: Stamp) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 from urllib.parse import quote
 
 from addendum.errors import StoreUnavailable
@@ -75,10 +75,8 @@ class SqliteDatabase:
             except (sqlite3.Error, OSError) as error:
                 raise explain(error, self.where) from error
 
-    def transaction(self) -> Self:
-        """Return this database itself, which is a transaction's context: a generator's would take longer than the
-        statements do."""
-        return self
+    def transaction(self) -> _Transaction:
+        return _Transaction(self)
 
     def write(self, statement: str, values: Values) -> int:
         assert self._inside is not None, "inside a transaction only"
@@ -95,7 +93,9 @@ class SqliteDatabase:
                 connection = self._ready()
                 if self._only_read:
                     raise reading.unwritable(self.where)
-                return connection.execute(self._sql[statement], values).rowcount  # takes SQLite's lock, and commits
+                changed = connection.execute(self._sql[statement], values).rowcount  # takes SQLite's lock, and commits
+                self._still_there()  # again: it may have waited for the lock while the file was replaced
+                return changed
             except (sqlite3.Error, OSError) as error:
                 raise explain(error, self.where) from error
 
@@ -139,7 +139,7 @@ class SqliteDatabase:
                 store=self.where,
             )
 
-    def __enter__(self) -> None:
+    def _begin(self) -> None:
         self._lock.acquire()
         try:
             connection = self._ready(check=False)  # the file is looked at before the commit
@@ -154,7 +154,7 @@ class SqliteDatabase:
             raise
         self._inside = connection
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+    def _end(self, error: BaseException | None) -> None:
         connection = self._inside
         assert connection is not None
         try:
@@ -264,6 +264,22 @@ class SqliteDatabase:
     def _one(self, connection: sqlite3.Connection, statement: str) -> object:
         row = connection.execute(self._sql[statement]).fetchone()
         return row[0] if row else None
+
+
+class _Transaction:
+    """One transaction of a database; a class, since a generator's context manager takes longer than the commit's own
+    statements."""
+
+    __slots__ = ("_database",)
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+
+    def __enter__(self) -> None:
+        self._database._begin()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self._database._end(error)
 
 
 def _within(cursor: sqlite3.Cursor, budget: int) -> list[Row]:

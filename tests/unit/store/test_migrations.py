@@ -137,8 +137,8 @@ def test_every_entry_is_brought_over_as_it_is(first: Path) -> None:
                 assert (each.seq, each.chain, each.body["run"]) == (seq, head, run)
             assert store.head(run) == (length, head)
         assert store.blob(sha256(b"x")) == b"x"
-        now = "SELECT run, place & 4294967295, kind, chain, body FROM entries, runs WHERE number = place >> 32"
-        assert _rows(first, f"{now} ORDER BY run, place") == before
+        now = "SELECT run, key & 4294967295, kind, chain, body FROM entries, runs WHERE number = key >> 32"
+        assert _rows(first, f"{now} ORDER BY run, key") == before
         assert _rows(first, others) == beside
         with pytest.raises(LeaseLost):
             store.append("r-1", [Entry("note", {})], lease=Lease("r-1", "other"))
@@ -161,9 +161,9 @@ def test_a_damaged_journal_is_brought_over_as_it_is(first: Path) -> None:
 @pytest.mark.parametrize(
     "row",
     [("no such run", 1), ("empty", 0), ("empty", -1), ("empty", 2**32), ("far", 1)],
-    ids=["of no run", "place 0", "before it", "too many", "of a run that is too many"],
+    ids=["of no run", "seq 0", "before it", "too many", "of a run that is too many"],
 )
-def test_what_has_no_place_stops_the_migration(first: Path, row: tuple[str, int]) -> None:
+def test_what_has_no_key_stops_the_migration(first: Path, row: tuple[str, int]) -> None:
     """An entry that can't be brought over isn't lost: everything stays as it was."""
     with closing(sqlite3.connect(first)) as old, old:
         old.execute("DROP TRIGGER entries_only_added")

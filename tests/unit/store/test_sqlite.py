@@ -29,8 +29,8 @@ from addendum.store.statements import load
 
 NOTE = Entry("note", {"text": "hi"})
 FIRST = (1 << 32) + 1
-"""The place of the first run's first entry."""
-REST = f"kind, chain, body FROM entries WHERE place = {FIRST}"
+"""The key of the first run's first entry."""
+REST = f"kind, chain, body FROM entries WHERE key = {FIRST}"
 ASK: dict[str, Callable[[SqliteStore], object]] = {
     "header": lambda store: store.header("r"),
     "runs": lambda store: store.runs(),
@@ -164,8 +164,8 @@ def test_an_append_takes_as_long_in_a_long_journal(path: Path, count: int) -> No
         ("UPDATE runs SET name = 'x'", "never changed"),
         ("DELETE FROM runs", "never deleted"),
         ("UPDATE entries SET body = '{}'", "never changed"),
-        (f"DELETE FROM entries WHERE place = {FIRST + 199}", "never deleted"),
-        ("INSERT OR REPLACE INTO entries SELECT place, kind, chain, '{}' FROM entries", "at its end"),
+        (f"DELETE FROM entries WHERE key = {FIRST + 199}", "never deleted"),
+        ("INSERT OR REPLACE INTO entries SELECT key, kind, chain, '{}' FROM entries", "at its end"),
         (f"INSERT OR REPLACE INTO entries SELECT {FIRST + 100}, {REST}", "at its end"),
         (f"INSERT INTO entries SELECT {FIRST + 201}, {REST}", "without a gap"),
         (f"INSERT INTO entries SELECT {FIRST - 1}, {REST}", "at its end"),
@@ -256,11 +256,11 @@ def test_a_truncated_file(path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ("DELETE FROM entries WHERE place & 255 = 7", "entry 7 is missing"),
-        ("DELETE FROM entries WHERE place & 255 <= 3", "entry 1 is missing"),
-        ("UPDATE entries SET body = '[]' WHERE place & 255 = 5", "entry 5 is no JSON object"),
-        ("UPDATE entries SET body = '{' WHERE place & 255 = 5", "entry 5 is no JSON"),
-        ("UPDATE entries SET body = CAST(x'ff' AS TEXT) WHERE place & 255 = 5", "text"),
+        ("DELETE FROM entries WHERE key & 255 = 7", "entry 7 is missing"),
+        ("DELETE FROM entries WHERE key & 255 <= 3", "entry 1 is missing"),
+        ("UPDATE entries SET body = '[]' WHERE key & 255 = 5", "entry 5 is no JSON object"),
+        ("UPDATE entries SET body = '{' WHERE key & 255 = 5", "entry 5 is no JSON"),
+        ("UPDATE entries SET body = CAST(x'ff' AS TEXT) WHERE key & 255 = 5", "text"),
         ("DROP TABLE entries", "tables"),
     ],
 )
@@ -673,6 +673,32 @@ def test_an_append_that_was_not_committed_is_not_followed(path: Path, monkeypatc
             assert (each.kind, each.chain) == ("note", chain(before.chain, "note", canonical(each.body)))
             before = each
         assert before.seq == 203
+
+
+@pytest.mark.parametrize("entries", [[NOTE], [NOTE, NOTE]], ids=["one", "two"])
+def test_an_append_that_waited_while_the_file_was_replaced_has_failed(path: Path, entries: list[Entry]) -> None:
+    """Another process has the lock when the append begins, and the file is another one when it is let go: what is in
+    a file that nobody can open is not durable."""
+    with closing(SqliteStore(path)) as store, closing(sqlite3.connect(path, isolation_level=None)) as other:
+        store.append("r", [NOTE])
+        assert isinstance(store._database, SqliteDatabase)
+        assert store._database._open is not None
+        begun: list[str] = []
+
+        def replace(statement: str) -> None:
+            """What happens once the append's first statement has begun, which is before it asks for the lock."""
+            if not begun:
+                begun.append(statement)
+                shutil.copy(path, path.with_name("copy"))
+                path.with_name("copy").replace(path)
+                other.execute("ROLLBACK")
+
+        other.execute("BEGIN IMMEDIATE")
+        store._database._open.set_trace_callback(replace)
+        with pytest.raises(StoreUnavailable, match="deleted or replaced"):
+            store.append("r", entries)
+        assert begun
+        assert not other.in_transaction
 
 
 def test_the_next_entry_of_a_journal_is_one_statement(path: Path) -> None:

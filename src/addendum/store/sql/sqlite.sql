@@ -27,7 +27,7 @@ PRAGMA wal_autocheckpoint = 128;
 -- fullfsync: Wait for the disk itself, not only its cache, where the system tells them apart (macOS).
 PRAGMA fullfsync = ON;
 
--- foreign_keys: Refuse entries and leases of runs that aren't there.
+-- foreign_keys: Refuse leases of runs that aren't there.
 PRAGMA foreign_keys = ON;
 
 -- cell_size_check: Notice a damaged page when it is read.

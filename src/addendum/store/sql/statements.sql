@@ -11,34 +11,35 @@ SELECT run, name, created_at FROM runs WHERE run = :run;
 -- runs: Return the headers of all runs, oldest first.
 SELECT run, name, created_at FROM runs WHERE substr(run, 1, 1) <> '@' ORDER BY number;
 
--- position: Return where a run's next entry goes and who may write it: the lease's token and the last entry's place.
-SELECT leases.token, entries.place & 4294967295, entries.chain
+-- position: Return who may write to a run's journal and where that ends: the lease's token, the last entry's seq and chain.
+SELECT leases.token, entries.key & 4294967295, entries.chain
 FROM runs LEFT JOIN leases ON leases.run = runs.run
-LEFT JOIN entries ON entries.place >= runs.number << 32 AND entries.place < runs.number + 1 << 32
-WHERE runs.run = :run ORDER BY entries.place DESC LIMIT 1;
+LEFT JOIN entries ON entries.key >= runs.number << 32 AND entries.key < (runs.number + 1) << 32
+WHERE runs.run = :run ORDER BY entries.key DESC LIMIT 1;
 
--- head: Return the last entry's place.
-SELECT entries.place & 4294967295, entries.chain
-FROM runs JOIN entries ON entries.place >= runs.number << 32 AND entries.place < runs.number + 1 << 32
-WHERE runs.run = :run ORDER BY entries.place DESC LIMIT 1;
+-- head: Return the last entry's seq and chain.
+SELECT entries.key & 4294967295, entries.chain
+FROM runs JOIN entries ON entries.key >= runs.number << 32 AND entries.key < (runs.number + 1) << 32
+WHERE runs.run = :run ORDER BY entries.key DESC LIMIT 1;
 
 -- add_entry: Put one entry at the end of a run's journal.
-INSERT INTO entries (place, kind, chain, body)
+INSERT INTO entries (key, kind, chain, body)
 VALUES ((SELECT number << 32 | :seq FROM runs WHERE run = :run), :kind, :chain, :body);
 
--- follow: Put one entry at the end of a journal whose last entry has this chain, if this token or none is needed.
-INSERT INTO entries (place, kind, chain, body)
+-- follow: Put one entry at the end of a journal, if the last one there has this chain; changes nothing otherwise.
+-- The run's lease must have this token, unless that is null.
+INSERT INTO entries (key, kind, chain, body)
 VALUES (coalesce((
     SELECT number << 32 | :seq FROM runs
     WHERE run = :run AND :before = (
-        SELECT chain FROM entries WHERE place >= number << 32 AND place < number + 1 << 32 ORDER BY place DESC LIMIT 1
+        SELECT chain FROM entries WHERE key >= number << 32 AND key < (number + 1) << 32 ORDER BY key DESC LIMIT 1
     ) AND (:token IS NULL OR :token = (SELECT token FROM leases WHERE leases.run = runs.run))
 ), 0), :kind, :chain, :body);
 
 -- entries: Return a stretch of a journal in its order; the last column weighs.
-SELECT entries.place & 4294967295, entries.kind, entries.chain, entries.body
-FROM runs JOIN entries ON entries.place > (runs.number << 32) + :after AND entries.place < runs.number + 1 << 32
-WHERE runs.run = :run AND entries.place <= (runs.number << 32) + :upto ORDER BY entries.place;
+SELECT entries.key & 4294967295, entries.kind, entries.chain, entries.body
+FROM runs JOIN entries ON entries.key > (runs.number << 32) + :after AND entries.key < (runs.number + 1) << 32
+WHERE runs.run = :run AND entries.key <= (runs.number << 32) + :upto ORDER BY entries.key;
 
 -- add_blob: Keep a blob; changes nothing if it is there already.
 INSERT INTO blobs (digest, data) VALUES (:digest, :data)

@@ -7,18 +7,18 @@ DROP TRIGGER entries_no_delete;
 
 ALTER TABLE entries RENAME TO former;
 
--- One b-tree, without an index: `place` is the run's number in its upper half and the seq, which counts from 1, in its
+-- One b-tree, without an index: `key` is the run's number in its upper half and the seq, which counts from 1, in its
 -- lower one (number << 32 | seq). So a journal's entries lie beside each other, an append writes one page, and a body of
 -- up to 4 kB stays in its row. There is room for 2^31 - 1 runs of 2^32 - 1 entries each.
 -- The chain stands before the body, so that the head is read without following a long body.
 CREATE TABLE entries (
-    place INTEGER PRIMARY KEY,
+    key INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,
     chain TEXT NOT NULL,
     body TEXT NOT NULL CHECK (typeof(body) = 'text')
 );
 
-INSERT INTO entries (place, kind, chain, body)
+INSERT INTO entries (key, kind, chain, body)
 SELECT runs.number << 32 | former.seq, former.kind, former.chain, former.body
 FROM runs JOIN former ON former.run = runs.run
 WHERE runs.number BETWEEN 1 AND 2147483647 AND former.seq BETWEEN 1 AND 4294967295
@@ -32,14 +32,14 @@ DROP TABLE former;
 CREATE TRIGGER runs_in_reach AFTER INSERT ON runs WHEN NEW.number NOT BETWEEN 1 AND 2147483647
 BEGIN SELECT RAISE(ABORT, 'a store has no room for more runs'); END;
 
--- Place 0 is nowhere: an insert that goes in on a condition gives it where that doesn't hold, and changes nothing.
+-- Key 0 is no entry's: an insert that goes in on a condition gives it where that doesn't hold, and changes nothing.
 CREATE TRIGGER entries_only_added BEFORE INSERT ON entries
-WHEN NEW.place IS NOT coalesce(
-    (SELECT max(place) FROM entries WHERE place >= NEW.place >> 32 << 32 AND place < (NEW.place >> 32) + 1 << 32),
-    (SELECT number << 32 FROM runs WHERE number = NEW.place >> 32)
+WHEN NEW.key IS NOT coalesce(
+    (SELECT max(key) FROM entries WHERE key >= (NEW.key >> 32) << 32 AND key < ((NEW.key >> 32) + 1) << 32),
+    (SELECT number << 32 FROM runs WHERE number = NEW.key >> 32)
 ) + 1
 BEGIN
-    SELECT CASE NEW.place WHEN 0 THEN RAISE(IGNORE)
+    SELECT CASE NEW.key WHEN 0 THEN RAISE(IGNORE)
         ELSE RAISE(ABORT, 'the journal of a run is added to at its end, without a gap') END;
 END;
 
