@@ -12,8 +12,9 @@ function, the enclosing statement blocks that contain a call (`for.0`, `while.1`
 `function()#ordinal` for a call frame, `method#ordinal` for a fan-out; a loop's position ends with its block.
 
 Numbers: a loop frame has its iteration in brackets, a branch frame its branch (an index, or a JSON string for
-a name), a frame or a site that was entered before under the same path a `:n` behind its ordinal. The *static
-path* is the text without these numbers.
+a name), a frame or a site that was entered before under the same path a `:n` behind its ordinal. Each is decimal,
+in the one way to write it, with 16 digits at most: no loop comes to a longer one, and Python refuses to read one of
+thousands of digits. The *static path* is the text without these numbers.
 """
 
 from __future__ import annotations
@@ -25,12 +26,15 @@ from functools import lru_cache
 from typing import Final, Literal
 
 JOIN: Final = " > "
-DIGITS: Final = 16
-"""How many digits a number in an identity has at most."""
 
 FrameKind = Literal["call", "loop", "branch", "site"]
 
-_PART = re.compile(r'(?P<position>[^\[\]:"\s]+)(?::(?P<entry>\d+))?(?:\[(?P<branch>\d+|"(?:[^"\\]|\\.)*")\])?')
+_POSITIVE: Final = "[1-9][0-9]{0,15}"
+_NUMBER: Final = f"(?:0|{_POSITIVE})"
+_NAME: Final = r'"(?:[^"\\]|\\.)*"'
+_PART = re.compile(
+    rf'([^\[\]:"\s]+)(?::({_POSITIVE}))?(?:\[({_NUMBER}|{_NAME})\])?'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,16 +100,17 @@ class Identity:
 
 
 @lru_cache(maxsize=4096)
-def _frame(text: str) -> Frame:
+def frame(text: str) -> Frame:
+    """Return the frame that a text says; a name in it may be written in other ways too. Raises `ValueError` for any
+    other text."""
     found = _PART.fullmatch(text)
     if not found:
         raise ValueError(f"not a frame of an identity: {text!r}")
-    branch = found["branch"]
-    return Frame(
-        found["position"],
-        int(found["entry"] or 0),
-        None if branch is None else json.loads(branch),
-    )
+    position, entry, branch = found.groups()
+    number = None
+    if branch is not None:
+        number = json.loads(branch) if branch[0] == '"' else int(branch)
+    return Frame(position, int(entry or 0), number)
 
 
 _SPLIT = re.compile(r'((?:[^">]|"(?:[^"\\]|\\.)*"|>(?! ))+?)(?: > |$)')
@@ -124,16 +129,24 @@ def parts(text: str) -> list[str]:
 def parse(text: str) -> Identity:
     """Return the identity that a text says. Raises `ValueError` for any other text."""
     *path, site = parts(text)
-    return Identity(tuple(_frame(part) for part in path), _frame(site))
+    return Identity(tuple(frame(part) for part in path), frame(site))
+
+
+_is_number = re.compile(_NUMBER).fullmatch
+_is_positive = re.compile(_POSITIVE).fullmatch
 
 
 def numeral(text: str) -> bool:
-    """Whether a text is a number as identities write them: decimal, in the one way to write it. No loop comes to a
-    longer one, and Python refuses to read one of thousands of digits."""
-    return len(text) <= DIGITS and text.isascii() and text.isdigit() and (text[0] != "0" or text == "0")
+    """Whether a text is a number as identities write them."""
+    return _is_number(text) is not None
 
 
-def site(text: str) -> str:
+def positive(text: str) -> bool:
+    """Whether a text is such a number from 1 on, as those behind an ordinal are."""
+    return _is_positive(text) is not None
+
+
+def site_position(text: str) -> str:
     """Return the position of an identity's site: no name that stands in quotes comes after it."""
     return text.rpartition(JOIN)[2].partition(":")[0]
 

@@ -7,7 +7,6 @@ used before, or that isn't written as identities are, stops the run.
 
 from __future__ import annotations
 
-import json
 from typing import Final, Never
 
 from addendum import identity as ids
@@ -16,6 +15,8 @@ from addendum.identity import JOIN
 from addendum.ports import Issued, Served
 from addendum.script.program import Program
 
+FRAMES: Final = {"loop": "loop", "call": "call", "branch": "fanout"}
+"""The kind of the position that a frame of a path is at, by the frame's own kind."""
 MOST: Final = 4096
 """How many frames are remembered: a loop has a new one in each iteration."""
 
@@ -34,12 +35,12 @@ class Binding:
         identity, capability, take = event.identity, event.capability, event.take
         if type(identity) is not str or type(capability) is not str or type(take) is not int or take < 1:
             refuse(f"a call is malformed: {identity!r}")
-        site = self._positions.get(ids.site(identity))
-        if site is None:
+        position = self._positions.get(ids.site_position(identity))
+        if position is None:
             refuse(f"no call is written at {identity!r}")
-        called = "ctx.race" if site.kind == "fanout" and site.name == "race" else site.capability
+        called = "ctx.race" if position.kind == "fanout" and position.name == "race" else position.capability
         if called is None or called != capability:
-            refuse(f"{capability!r} is called at the place of {site.name!r}: {identity!r}")
+            refuse(f"{capability!r} is called at the place of {position.name!r}: {identity!r}")
 
     def check_path(self, identity: str) -> None:
         """Raise `ProtocolViolation` unless an identity is written as identities are, out of the program's positions."""
@@ -53,38 +54,21 @@ class Binding:
                 if frame not in self._good:
                     self._check_frame(frame)
         position, numbered, entry = site.partition(":")
-        if position not in self._positions or (numbered and (entry == "0" or not ids.numeral(entry))):
+        if position not in self._positions or (numbered and not ids.positive(entry)):
             refuse(f"it calls where no call is written: {identity!r}")
 
-    def _check_frame(self, frame: str) -> None:
-        head, numbered, branch = frame.partition("[")
-        text, again, entry = head.partition(":")
-        position = self._positions.get(text)
-        kind = position.kind if position is not None else None
-        if (
-            (kind != "loop" and kind != "fanout" and (kind != "call" or numbered))
-            or (again and (kind == "loop" or entry == "0" or not ids.numeral(entry)))
-            or (kind != "call" and not _is_branch(branch, named=kind == "fanout"))
-        ):
-            refuse(f"it names a frame that the script doesn't have: {frame}")
+    def _check_frame(self, text: str) -> None:
+        try:
+            frame = ids.frame(text)
+        except ValueError:
+            refuse(f"it isn't a frame of an identity: {text!r}")
+        position, kind = self._positions.get(frame.position), FRAMES.get(frame.kind)
+        numbered = kind != "loop" or (isinstance(frame.branch, int) and not frame.entry)
+        if str(frame) != text or position is None or position.kind != kind or not numbered:
+            refuse(f"it names a frame that the script doesn't have: {text!r}")
         if len(self._good) >= MOST:
             self._good.clear()
-        self._good.add(frame)
-
-
-def _is_branch(text: str, *, named: bool) -> bool:
-    """Whether a text is, up to the end of its frame, an iteration's or a branch's number, or the name of a branch."""
-    number = text[:-1]
-    if text[-1:] != "]":
-        return False
-    if ids.numeral(number):
-        return True
-    if not named or number[:1] != '"':
-        return False
-    try:
-        return json.dumps(json.loads(number)) == number
-    except ValueError:
-        return False
+        self._good.add(text)
 
 
 def refuse(what: str) -> Never:

@@ -26,12 +26,12 @@ class Call:
     digest: Digest
     take: int = 1
     refused: str = ""
-    call: tuple[str, Digest] = field(init=False)
-    """Capability and digest: two calls are *equal* when these are."""
     _parts: Identity | None = field(default=None, repr=False)
 
-    def __post_init__(self) -> None:
-        self.call = (self.capability, self.digest)
+    @property
+    def call(self) -> tuple[str, Digest]:
+        """Capability and digest: two calls are *equal* when these are."""
+        return self.capability, self.digest
 
     @property
     def parts(self) -> Identity:
@@ -46,9 +46,9 @@ class Call:
         return self.parts.place
 
     @property
-    def site(self) -> str:
+    def site_position(self) -> str:
         """The position of its site."""
-        return ids.site(self.identity)
+        return ids.site_position(self.identity)
 
     def forget(self) -> None:
         """Let go of what it asked for, once it is answered: the matching goes by identity and digest."""

@@ -35,10 +35,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from json.encoder import encode_basestring as _quoted
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from addendum.canon import MAX_INT, Digest, Json, digest, doubles, sha256
+from addendum.canon import Digest, Json, around, canonical, digest, doubles, sha256
 from addendum.records.outcome import Failure, Outcome, Success
 from addendum.records.stored import Entry
 
@@ -74,11 +73,11 @@ class Ref:
         """Return the reference as it stands in an entry."""
         return {"size": self.size, "value": self.value} if self.blob is None else {"size": self.size, "blob": self.blob}
 
-    def text(self) -> str | None:
-        """Return the canonical JSON of `body`, None if that has to be worked out."""
+    def encoded(self) -> bytes | None:
+        """Return the canonical bytes of `body`, None if that would take encoding the value."""
         if self.blob is not None:
-            return f'{{"blob":"{self.blob}","size":{self.size}}}'
-        return f'{{"size":{self.size},"value":{self.data.decode()}}}' if self.data is not None else None
+            return canonical(self.body())
+        return b'{"size":%d,"value":%b}' % (self.size, self.data) if self.data is not None else None
 
 
 def ref(body: Body) -> Ref:
@@ -188,23 +187,9 @@ class Attempt(NamedTuple):
         return body
 
     def entry(self) -> Entry:
-        """Return the entry. Every call writes one, so its canonical bytes are put together here instead of being worked
-        out of the body, as its keys and their order are known; what is rare is left to the store."""
-        body, payload, at_ms = self.body(), self.payload.text(), round(self.at * 1000)
-        names = self.capability + self.identity + self.principal
-        if payload is None or not _usual(names, self.take, self.hold, at_ms):
-            return Entry("attempt", body)
-        approval = f'"approval":{self.approval},' if self.approval else ""
-        principal = f'"principal":{_quoted(self.principal)},' if self.principal else ""
-        supersedes = f',"supersedes":{self.supersedes}' if self.supersedes is not None else ""
-        waits = ',"waits":true' if self.waits else ""
-        text = (
-            f'{{{approval}"at_ms":{at_ms},"capability":{_quoted(self.capability)},"digest":"{self.digest}",'
-            f'"drive":{self.drive},"effect":"{self.effect}","fingerprint":"{self.fingerprint}","hold":{self.hold},'
-            f'"identity":{_quoted(self.identity)},"key":"{self.key}","number":{self.number},'
-            f'"payload":{payload},{principal}"revision":{self.revision}{supersedes},"take":{self.take}{waits}}}'
-        )
-        return Entry("attempt", body, text.encode())
+        """Return the entry, with its canonical bytes if the payload's are there."""
+        body = self.body()
+        return Entry("attempt", body, _around(body, "payload", self.payload))
 
 
 def attempt(seq: int, body: Body) -> Attempt:
@@ -396,27 +381,15 @@ class Settled(NamedTuple):
         return body
 
     def entry(self) -> Entry:
-        """Return the entry, its canonical bytes as those of an attempt; without a result they are left to the store."""
-        body, value = self.body(), self.result.text() if self.result is not None else None
-        micros = round(self.seconds * 1_000_000)
-        names = self.capability + self.identity + self.by
-        if value is None or "failure" in body or not _usual(names, self.cost, self.tokens, micros):
-            return Entry("record", body)
-        by = f'"by":{_quoted(self.by)},' if self.by else ""
-        taken = f',"micros":{micros}' if self.seconds else ""
-        supersedes = f',"supersedes":{self.supersedes}' if self.supersedes is not None else ""
-        tokens = f',"tokens":{self.tokens}' if self.tokens else ""
-        text = (
-            f'{{"attempt":{self.attempt},{by}"capability":{_quoted(self.capability)},"cost":{self.cost},'
-            f'"digest":"{self.digest}","drive":{self.drive},"fingerprint":"{self.fingerprint}",'
-            f'"identity":{_quoted(self.identity)}{taken},"result":{value},"revision":{self.revision}{supersedes}{tokens}}}'
-        )
-        return Entry("record", body, text.encode())
+        """Return the entry, with its canonical bytes if there is a result whose are there."""
+        body = self.body()
+        return Entry("record", body, _around(body, "result", self.result))
 
 
-def _usual(names: str, *amounts: int) -> bool:
-    """Whether names need no more than quotes, and JSON has the amounts."""
-    return names.isascii() and min(amounts) >= -MAX_INT and max(amounts) <= MAX_INT
+def _around(body: Body, key: str, value: Ref | None) -> bytes | None:
+    """Return the canonical bytes of an entry's body around those of a value, None if the store has to work them out."""
+    data = value.encoded() if value is not None else None
+    return around(body, key, data) if data is not None else None
 
 
 def failure(body: Body, identity: str) -> Failure | None:

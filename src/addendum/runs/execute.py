@@ -100,7 +100,7 @@ class Attempt:
             )
 
         def fingerprint(call: Call) -> str:
-            position = scene.program.positions.get(call.site)
+            position = scene.program.positions.get(call.site_position)
             return position.fingerprint or "" if position is not None else ""
 
         def feed(started: Loop) -> Feed | None:

@@ -13,6 +13,7 @@ from typing import Final, Never
 
 from addendum.canon import Json, dumps
 from addendum.errors import LimitExceeded, UsageError
+from addendum.identity import positive
 from addendum.ports import (
     Answer,
     Event,
@@ -263,7 +264,7 @@ def _take(text: str) -> int:
     """Return a take that was sent as text, within what a script may ask for."""
     if text == "1":
         return 1
-    if not (text.isascii() and text.isdigit() and text[0] != "0" and len(text) <= 16):
+    if not positive(text):
         refuse(f"a take is malformed: {text[:20]!r}")
     return int(text)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Final, Never
 
 from addendum.errors import LimitExceeded, ProtocolViolation
-from addendum.identity import JOIN, Frame, numeral, parse, parts
+from addendum.identity import JOIN, Frame, numeral, parse, parts, positive
 
 MAX_IDENTITY: Final = 16 * 1024
 """The longest identity text: some hundreds of nested calls."""
@@ -50,7 +50,7 @@ class Paths:
         position, mark, entry = site.partition(":")
         if position not in self._positions:
             refuse(f"it names a place that the script doesn't have: {site!r}")
-        if mark and (entry == "0" or not numeral(entry)):
+        if mark and not positive(entry):
             refuse(f"it isn't an identity: {site!r}")
         name = self._sites.get(position)
         if name is None:
