@@ -116,6 +116,10 @@ class SqliteDatabase:
             # A fork's child must not touch its parent's connection, nor close it: that would drop the parent's locks.
             self._inherited.append(self._open)
             self._open = None
+        if self._open is not None and self._inside is None:
+            # What was begun when its thread was interrupted (^C while it waited for SQLite's lock) is nobody's: what is
+            # written next would be part of it, and never be committed.
+            self._roll_back(self._open)
         if self._open is None:
             self._open = self._connect()
             self._pid = os.getpid()
@@ -146,13 +150,16 @@ class SqliteDatabase:
             if self._only_read:
                 raise reading.unwritable(self.where)
             connection.execute(self._sql["begin"])
+            self._inside = connection
         except (sqlite3.Error, OSError) as error:
             self._lock.release()
             raise explain(error, self.where) from error
         except BaseException:
+            self._inside = None
+            if self._open is not None:
+                self._roll_back(self._open)
             self._lock.release()
             raise
-        self._inside = connection
 
     def _end(self, error: BaseException | None) -> None:
         connection = self._inside

@@ -158,6 +158,27 @@ def test_a_damaged_journal_is_brought_over_as_it_is(first: Path) -> None:
         assert store.head("r-2")[0] == 300
 
 
+def test_an_entry_that_a_damaged_index_leaves_out_is_brought_over(tmp_path: Path) -> None:
+    """What a query through the former index doesn't see is there all the same, and isn't dropped with the table."""
+    path = tmp_path / "store.db"
+    with closing(sqlite3.connect(path)) as old, old:
+        old.executescript(resource("sqlite/0001_journal.sql"))
+        old.execute("INSERT INTO migrations VALUES (1, '0001_journal')")
+        old.execute("INSERT INTO runs (run, name, created_at) VALUES ('r', 'n', 't')")
+        old.executemany(ENTRY, [("r", seq, "note", "chain", "{}") for seq in range(1, 21)])
+        ((root,),) = old.execute("SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_entries_1'")
+        ((size,),) = old.execute("PRAGMA page_size")
+    page = bytearray(path.read_bytes())
+    at = (root - 1) * size + 3  # a b-tree page's header: its kind, two bytes, and how many cells it has
+    assert page[at - 3] == 0x0A
+    page[at : at + 2] = (int.from_bytes(page[at : at + 2], "big") - 1).to_bytes(2, "big")
+    path.write_bytes(page)
+    assert _rows(path, "SELECT max(seq) FROM entries WHERE run = 'r'") == [(19,)]
+
+    with closing(SqliteStore(path)) as store:
+        assert [entry.seq for entry in store.entries("r")] == list(range(1, 21))
+
+
 @pytest.mark.parametrize(
     "row",
     [("no such run", 1), ("empty", 0), ("empty", -1), ("empty", 2**32), ("far", 1)],

@@ -14,6 +14,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -547,6 +548,47 @@ def test_an_interrupted_transaction_is_undone(path: Path) -> None:
             assert database.write("add_run", {"run": "x", "name": "n", "created_at": "t"}) == 1
 
 
+class _Interrupts:
+    """A connection at which ^C arrives right after a statement."""
+
+    def __init__(self, connection: sqlite3.Connection, after: str) -> None:
+        self._connection, self._after = connection, after
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        found = self._connection.execute(statement, *values)
+        if statement.startswith(self._after):
+            self._after = "nothing more"
+            raise KeyboardInterrupt
+        return found
+
+
+@pytest.mark.parametrize("append", [[NOTE], [NOTE, NOTE]], ids=["alone", "in a transaction"])
+@pytest.mark.parametrize("rolled_back", [True, False])
+def test_nothing_is_written_into_a_transaction_that_was_interrupted(
+    path: Path, monkeypatch: pytest.MonkeyPatch, append: list[Entry], rolled_back: bool
+) -> None:
+    """^C right after a transaction was begun, also where it can't be undone at once: what is appended next is durable, and
+    others can write."""
+    with _opened(path) as store, _raw(path) as other:
+        store.append("r", [NOTE])
+        database = store._database
+        assert isinstance(database, SqliteDatabase)
+        assert database._open is not None
+        with monkeypatch.context() as patch:
+            patch.setattr(database, "_open", _Interrupts(database._open, "BEGIN"))
+            if not rolled_back:
+                patch.setattr(database, "_roll_back", lambda connection: None)
+            with pytest.raises(KeyboardInterrupt):
+                store.append("r", [NOTE, NOTE])
+        assert store.append("r", append)[0].seq == 202
+        assert other.execute("SELECT count(*) FROM entries").fetchone() == (201 + len(append),)
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("ROLLBACK")
+
+
 def test_a_connection_that_broke_is_opened_anew(path: Path) -> None:
     """An error of the driver that can't even be rolled back costs the connection, not the store."""
     with closing(SqliteDatabase(path)) as database:
@@ -560,6 +602,7 @@ def test_a_child_that_was_forked_has_a_connection_of_its_own(path: Path) -> None
     program = """
 import os, sys
 from pathlib import Path
+from typing import Any
 from addendum.records.stored import Entry
 from addendum.store import sqlite_reading
 from addendum.store.sqlite import SqliteStore
