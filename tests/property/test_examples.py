@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from adversary.programs import Text
-from adversary.world import Faults, Step, World
+from adversary.world import RUN, Faults, Step, World
 
 from addendum.kernel.policy import Allowances
 
@@ -498,6 +498,22 @@ def test_a_record_that_is_found_where_it_was_expected_stops_nothing() -> None:
     helper = PIC.replace("pic", "act").replace("p.make", "s.act")
     new = '(await ctx.run("s.act", {"p": "new"}))["t"]\n' + body
     assert seen(revised(script(body, helper), script(new, helper))) == ("completed", None, 1, 2, 0)
+
+
+def test_a_read_whose_way_is_written_otherwise_is_kept_by_the_plan_as_a_call_is() -> None:
+    """A use has another argument: what it read and what it called are both bound as the revision starts, and what the
+    plan shows is all that is written."""
+    helper = 'async def stamp(ctx, p):\n    at = await ctx.now()\n    await ctx.run("s.act", {"p": "x"})\n    return at'
+    world = ran(script('return await stamp(ctx, "a")', helper))
+    before = world.history.seq
+    step = world.revise(script('return await stamp(ctx, "b")', helper))
+    assert seen(step) == ("completed", None, 0, 1, 0)
+    assert step.plan is not None
+    assert step.plan.plan is not None
+    entries = list(world.store.entries(RUN, after=before))
+    bound = [(entry.body["record"], entry.body["identity"]) for entry in entries if entry.kind == "rebind"]
+    assert sorted(bound) == sorted(step.plan.plan.bindings)
+    assert [entry.kind for entry in entries] == ["revision", "rebind", "rebind", "drive", "end"]
 
 
 # --- dags, recursion, nested fan-outs ------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from adversary import oracle
 from adversary.edits import CHANGING, PRESERVING, Edit, edited
 from adversary.programs import Model, Text, make, write
 from adversary.world import RUN, Faults, Step, World
-from hypothesis import event, given, note
+from hypothesis import event, example, given, note
 from hypothesis import strategies as st
 
 from addendum.kernel.policy import Allowances
@@ -126,6 +126,8 @@ def test_the_strict_policy_replays_or_stops_before_anything_is_paid(seed: int) -
 
 
 @given(seeds)
+@example(seed=7242)
+@example(seed=10574)
 def test_a_plan_and_its_revision_move_the_same_records(seed: int) -> None:
     """The moves that a plan shows are those that are written, and nothing else is moved before its frontier is paid."""
     found = episode(seed)
@@ -143,6 +145,7 @@ def test_a_plan_and_its_revision_move_the_same_records(seed: int) -> None:
 
 
 @given(seeds, st.integers(2, 4))
+@example(seed=60, generations=4)
 def test_generations_of_revisions_keep_what_was_paid(seed: int, generations: int) -> None:
     """Revised again and again, put back at times, with new versions allowed at times: the same holds in each."""
     found = episode(seed, size=3)

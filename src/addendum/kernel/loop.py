@@ -219,6 +219,18 @@ class Loop:
         fresh._new, fresh._settling = self._new, self._settling
         return fresh
 
+    def rewritten(self) -> list[tuple[int, str]]:
+        """Return what was handed over where it stood though it is written otherwise there: seq and identity. These
+        records, recorded reads too, are kept in the terms of this source; a plan and a run ask the same."""
+        claims, records = self.claims, self.claims.sources.history.records
+        return [
+            (seq, at)
+            for seq, at in self.handed.items()
+            if (record := records.get(seq)) is not None
+            and record.identity == at
+            and claims.fate(record) is not Fate.SAME
+        ]
+
     def _settle(self) -> Generator[Request, Reply, list[Record] | Halt]:
         while self._fresh:
             every = tuple(self._fresh.values())

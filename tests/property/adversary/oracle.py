@@ -82,10 +82,14 @@ def paid_twice(facts: Facts, drops: frozenset[int]) -> list[str]:
     step = facts.step
     ended = facts.after.ended
     done = step.result is not None and step.result.status == "completed" and ended is not None
-    # A race's loser has its record, though it is handed over to nobody.
     unused = set(ended.body["orphans"]) if ended is not None else set()
-    left = Counter(facts.meant(r) for r in facts.claimable(drops) if r.seq in unused or r.identity is None)
     records = facts.after.records
+    # One that had no identity may have found its call in this very step. A race's loser has its record, though it is
+    # handed over to nobody.
+    found = set(facts.served) | {seq for seq, record in records.items() if "race#" in (record.identity or "")}
+    left = Counter(
+        facts.meant(r) for r in facts.claimable(drops) if r.seq in unused or (r.identity is None and r.seq not in found)
+    )
     # Equal neighbours that were shifted against each other, as in `served_wrong`.
     shifted = {
         records[seq].call
