@@ -126,10 +126,16 @@ def test_the_strict_policy_replays_or_stops_before_anything_is_paid(seed: int) -
 
 
 @given(seeds)
+@example(seed=1783)
 @example(seed=7242)
 @example(seed=10574)
 def test_a_plan_and_its_revision_move_the_same_records(seed: int) -> None:
-    """The moves that a plan shows are those that are written, and nothing else is moved before its frontier is paid."""
+    """The moves that a plan shows are those that are written, and nothing else is moved before something new is known.
+
+    A read that the script makes for the first time is such a thing: nobody pays for it, and what stands behind it waits
+    for it as for a call of the frontier. Results that move there, before a call is paid, are those that the plan has as
+    expected or not reached.
+    """
     found = episode(seed)
     text, _ = found.edit(EVERYTHING)
     before = found.world.history
@@ -139,9 +145,13 @@ def test_a_plan_and_its_revision_move_the_same_records(seed: int) -> None:
         return
     event(f"moves: {len(plan.bindings) > 0}")
     written = list(found.world.store.entries(RUN, after=before.seq))
-    paid = next((entry.seq for entry in written if entry.kind == "attempt"), found.world.history.seq)
-    rebinds = [entry.body for entry in written if entry.kind == "rebind" and entry.seq < paid]
-    assert {(body["record"], body["identity"]) for body in rebinds} == set(plan.bindings)
+    last = found.world.history.seq
+    known = next((entry.seq for entry in written if entry.kind in ("attempt", "record")), last)
+    paid = next((entry.seq for entry in written if entry.kind == "attempt"), last)
+    rebinds = [(entry.seq, entry.body["record"], entry.body["identity"]) for entry in written if entry.kind == "rebind"]
+    assert {(record, at) for seq, record, at in rebinds if seq < known} == set(plan.bindings)
+    behind = {record for seq, record, _ in rebinds if known < seq < paid and not before.records[record].is_read}
+    assert behind <= {*plan.verdict.expected, *(record.seq for record in plan.verdict.possible)}
 
 
 @given(seeds, st.integers(2, 4))
