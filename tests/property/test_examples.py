@@ -353,6 +353,37 @@ def test_a_call_that_moved_into_a_helper_makes_room_for_a_new_one() -> None:
     assert (twins.result.status, twins.result.counterexamples[:1]) == ("not_admitted", ["ambiguous"])
 
 
+@pytest.mark.parametrize("fails", [None, 2, 3])
+def test_a_new_version_replaces_the_old_one_however_often_it_is_tried(fails: int | None) -> None:
+    """The second of two calls is superseded at once, after a failure of it, or after one in front of it: in each case
+    what it replaced isn't served to an equal call of a later revision."""
+    old, new = (
+        f'a = (await ctx.run("p.make", {{"p": "{p}1"}}))["t"]\nb = (await ctx.run("p.make", {{"p": "{p}2"}}))["t"]\n'
+        for p in "xy"
+    )
+    world = ran(script(f"{old}return b"))
+    faults = Faults(fails={} if fails is None else {fails: "provider_error"})
+    step = world.revise(script(f"{new}return b"), faults=faults, allowances=Allowances(supersede=True))
+    if fails is not None:
+        assert seen(step)[:2] == ("failed", None)
+        step = world.resume()
+    assert seen(step)[:2] == ("completed", None)
+    assert seen(step)[4] == 0
+    superseded = [record for record in world.history.records.values() if record.superseded]
+    assert [record.seq for record in superseded] == [5, 7]
+    more = 'c = (await ctx.run("p.make", {"p": "x2"}))["t"]\n'
+    assert seen(world.revise(script(f"{new}{more}return [b, c]"))) == ("completed", None, 1, 2, 0)
+
+
+def test_a_new_version_that_failed_replaces_nothing_when_the_payload_is_put_back() -> None:
+    """The old result is used again, and nothing is paid."""
+    old, new = (f'return (await ctx.run("p.make", {{"p": "{p}"}}))["t"]' for p in "xy")
+    world = ran(script(old))
+    faults = Faults(fails={1: "provider_error"})
+    assert seen(world.revise(script(new), faults=faults, allowances=Allowances(supersede=True)))[0] == "failed"
+    assert seen(world.revise(script(old))) == ("completed", None, 0, 1, 0)
+
+
 # --- what the longer search found ---------------------------------------------------------------------------------
 
 
