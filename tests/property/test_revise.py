@@ -13,7 +13,7 @@ import pytest
 from adversary import oracle
 from adversary.edits import CHANGING, PRESERVING, Edit, edited
 from adversary.programs import Model, Text, make, write
-from adversary.world import RUN, Faults, Step, World
+from adversary.world import Faults, Step, World
 from hypothesis import event, example, given, note
 from hypothesis import strategies as st
 
@@ -130,32 +130,23 @@ def test_the_strict_policy_replays_or_stops_before_anything_is_paid(seed: int) -
 @example(seed=7242)
 @example(seed=10574)
 def test_a_plan_and_its_revision_move_the_same_records(seed: int) -> None:
-    """The moves that a plan shows are those that are written, and nothing else is moved before something new is known.
-
-    A read that the script makes for the first time is such a thing: nobody pays for it, and what stands behind it waits
-    for it as for a call of the frontier. Results that move there, before a call is paid, are those that the plan has as
-    expected or not reached.
-    """
+    """The moves that a plan shows are those that are written, and nothing else is moved before something new is known
+    (`oracle.moves_kept`, which every revision of the search is asked)."""
     found = episode(seed)
     text, _ = found.edit(EVERYTHING)
-    before = found.world.history
     step = found.revise(text)
     plan = step.plan.plan if step.plan else None
-    if plan is None or plan.status != "planned":
-        return
-    event(f"moves: {len(plan.bindings) > 0}")
-    written = list(found.world.store.entries(RUN, after=before.seq))
-    last = found.world.history.seq
-    known = next((entry.seq for entry in written if entry.kind in ("attempt", "record")), last)
-    paid = next((entry.seq for entry in written if entry.kind == "attempt"), last)
-    rebinds = [(entry.seq, entry.body["record"], entry.body["identity"]) for entry in written if entry.kind == "rebind"]
-    assert {(record, at) for seq, record, at in rebinds if seq < known} == set(plan.bindings)
-    behind = {record for seq, record, _ in rebinds if known < seq < paid and not before.records[record].is_read}
-    assert behind <= {*plan.verdict.expected, *(record.seq for record in plan.verdict.possible)}
+    event(f"moves: {plan is not None and len(plan.bindings) > 0}")
 
 
 @given(seeds, st.integers(2, 4))
 @example(seed=60, generations=4)
+@example(seed=5033, generations=4)
+@example(seed=5608, generations=3)
+@example(seed=6855, generations=2)
+@example(seed=8723, generations=4)
+@example(seed=8801, generations=4)
+@example(seed=9130, generations=3)
 def test_generations_of_revisions_keep_what_was_paid(seed: int, generations: int) -> None:
     """Revised again and again, put back at times, with new versions allowed at times: the same holds in each."""
     found = episode(seed, size=3)

@@ -217,12 +217,25 @@ class Claims:
         A helper that is written otherwise inside moves the records of all its uses at once, a try around a fan-out
         those of all its branches; each use still tells its own apart. A use that is gone leaves its record over, which
         stops the candidate.
+
+        Where the nearest came another way, and what is on it still stands there, written otherwise, its call may be the
+        one that is made there now: one that came the call's own way is as near.
         """
         if len({self.place(record) for record in records}) < 2:
             return records
         likeness = {record.seq: self._like(record, call) for record in records}
         most = max(likeness.values())
-        return [record for record in records if likeness[record.seq] == most]
+        nearest = [record for record in records if likeness[record.seq] == most]
+        if any(self._came(record, call) or self.fate(record) is not Fate.CHANGED for record in nearest):
+            return nearest
+        return [record for record in records if record in nearest or self._came(record, call)]
+
+    def _came(self, record: Record, call: Call) -> bool:
+        """Whether a record's call was reached by the same frames as a call is now, whatever their numbers."""
+        if record.identity is None:
+            return False
+        way, revision = self.parts(record.identity).positions[:-1], self.terms(record)
+        return tuple(self.sources.renamed(revision, position) for position in way) == call.parts.positions[:-1]
 
     def _own_place(self, records: list[Record], call: Call) -> list[Record]:
         """Return, of records that stood elsewhere, those that may belong to a call at a place whose other calls have
@@ -264,10 +277,16 @@ class Claims:
             for record in self._unclaimed(call)
             if record.ok
             and record.identity is not None
-            and not self.sources.same(record.revision)
+            and not self._exact(record, call)
             and self._to_come(record, call)
         ]
         return Ambiguous("c", call, tuple(rest)) if rest else None
+
+    def _exact(self, record: Record, call: Call) -> bool:
+        """Whether the identity says which call a record is: source and args are its own, and no other source has put
+        another result where the call stands."""
+        there = self.prefix.get(call.identity)
+        return self.sources.same(record.revision) and (there is None or not there.ok or there.call == call.call)
 
     def _to_come(self, record: Record, call: Call) -> bool:
         if record.seq in self._vacant or self.vacated(record):

@@ -60,7 +60,9 @@ class Bind:
 
     claims: tuple[tuple[Call, Record], ...]
     late: bool = False
-    """They were claimed when nothing else could go on, and come after what went before."""
+    """They come after what went before: they were claimed when nothing else could go on, or are `lost`."""
+    lost: bool = False
+    """A race's losers made the calls: what they are after is handed to nobody, now or in a replay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +187,9 @@ class Loop:
                 return astray
             if left:
                 binding.refuse("it took an answer and never said so")
+            claims = self._match_lost() if self._lost else ()
+            if claims and isinstance(reply := (yield Bind(claims, late=True, lost=True)), Halt):
+                return Halted(reply)
             claims = self._match_new()
             if claims and isinstance(reply := (yield Bind(claims)), Halt):
                 return Halted(reply)
@@ -358,11 +363,11 @@ class Loop:
         return record
 
     def _match_new(self) -> tuple[tuple[Call, Record], ...]:
-        """Let the calls that were just made claim what they may claim at once, and those that lost a race."""
-        found = self._match_lost() if self._lost else ()
-        if self._issuing:
-            found = (*found, *self._match(self._issuing, early=True))
-            self._issuing.clear()
+        """Let the calls that were just made claim what they may claim at once."""
+        if not self._issuing:
+            return ()
+        found = self._match(self._issuing, early=True)
+        self._issuing.clear()
         return found
 
     def _match(self, numbers: Iterable[int], *, early: bool = False) -> tuple[tuple[Call, Record], ...]:
