@@ -211,7 +211,7 @@ def to_come(facts: Facts, seq: int) -> bool:
 
 
 def lost(facts: Facts, seq: int) -> bool:
-    """Whether a record is that of a race's loser which has it where it stood: it is handed to nobody, and not left over."""
+    """Whether a race's loser has a record where it stood: it is handed to nobody, and not left over."""
     ended, after = facts.after.ended, facts.after.records[seq]
     left = ended is None or seq in ended.body["orphans"]
     return not left and "race#" in (after.identity or "") and after.identity == facts.before.records[seq].identity
