@@ -21,7 +21,6 @@ from addendum.kernel.decide import Rule, unresolved
 from addendum.kernel.ledger import Finding
 from addendum.kernel.loop import Halt
 from addendum.kernel.shadow import Shadow
-from addendum.kernel.sources import Fate
 from addendum.ports import Raised, Returned
 from addendum.records.entries import Attempt
 from addendum.records.history import Record
@@ -82,7 +81,8 @@ class Plan:
     replayed: list[tuple[int, str]] = field(default_factory=list)
     moves: list[Move] = field(default_factory=list)
     bindings: list[tuple[int, str]] = field(default_factory=list)
-    """Every record that another identity has claimed, recorded reads too: seq and the new identity."""
+    """Every record that another identity has claimed, or its own that is written otherwise, recorded reads too: seq
+    and identity."""
     late: set[int] = field(default_factory=set)
     """Those that were claimed when nothing else could go on."""
     frontier: list[NewCall] = field(default_factory=list)
@@ -156,10 +156,8 @@ def draw(
                     cost=record.cost,
                 )
             )
-    for seq, identity in plan.replayed:
-        # A call that is written otherwise and asks for the same: its record is kept in the terms of the new source.
-        if records[seq].identity == identity and claims.fate(records[seq]) is not Fate.SAME:
-            plan.bindings.append((seq, identity))
+    # A call that is written otherwise and asks for the same: its record is kept in the terms of the new source.
+    plan.bindings.extend(shadow.loop.rewritten())
     plan.verdict = judge(claims, shadow.end is not None, rule.allowances, dropped)
     for seq, place in plan.verdict.expected.items():
         record = records[seq]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from adversary import oracle
 from adversary.programs import Text
-from adversary.world import Faults, Step, World
+from adversary.world import RUN, Faults, Step, World
 
 from addendum.kernel.policy import Allowances
 
@@ -353,6 +354,74 @@ def test_a_call_that_moved_into_a_helper_makes_room_for_a_new_one() -> None:
     assert (twins.result.status, twins.result.counterexamples[:1]) == ("not_admitted", ["ambiguous"])
 
 
+@pytest.mark.parametrize("fails", [None, 2, 3])
+def test_a_new_version_replaces_the_old_one_however_often_it_is_tried(fails: int | None) -> None:
+    """The second of two calls is superseded at once, after a failure of it, or after one in front of it: in each case
+    what it replaced isn't served to an equal call of a later revision."""
+    old, new = (
+        f'a = (await ctx.run("p.make", {{"p": "{p}1"}}))["t"]\nb = (await ctx.run("p.make", {{"p": "{p}2"}}))["t"]\n'
+        for p in "xy"
+    )
+    world = ran(script(f"{old}return b"))
+    faults = Faults(fails={} if fails is None else {fails: "provider_error"})
+    step = world.revise(script(f"{new}return b"), faults=faults, allowances=Allowances(supersede=True))
+    if fails is not None:
+        assert seen(step)[:2] == ("failed", None)
+        step = world.resume()
+    assert seen(step)[:2] == ("completed", None)
+    assert seen(step)[4] == 0
+    superseded = [record for record in world.history.records.values() if record.superseded]
+    assert [record.seq for record in superseded] == [5, 7]
+    more = 'c = (await ctx.run("p.make", {"p": "x2"}))["t"]\n'
+    assert seen(world.revise(script(f"{new}{more}return [b, c]"))) == ("completed", None, 1, 2, 0)
+
+
+def test_a_deleted_call_is_no_new_version_of_what_took_its_number() -> None:
+    """The first of two equal calls is deleted and the next one's number shifts: new versions are allowed and there is
+    none, so what is left over stops it, as it does without the permission."""
+    one, two, three = (f'{v} = (await ctx.run("p.make", {{"p": "{p}"}}))["t"]\n' for v, p in ("ax", "bx", "cy"))
+    old, new = script(f"{one}{two}{three}return [a, b, c]"), script(f"{two}{three}return [b, c]")
+    for supersede, kind in ((False, "call_changed"), (True, "removed")):
+        step = revised(old, new, allowances=Allowances(supersede=supersede))
+        assert seen(step)[:3] == ("not_admitted", None, 0)
+        assert step.result is not None
+        assert step.result.counterexamples == [kind]
+    drop = Allowances(supersede=True, drops=("orchestrate/p.make#1",))
+    assert seen(revised(old, new, allowances=drop)) == ("completed", None, 0, 2, 1)
+
+
+def test_a_new_version_is_no_repeat_of_a_result_that_may_still_be_reached() -> None:
+    """The first try failed, the second has the result; another revision puts an item in front and is stopped; then the
+    first source is put back, with new versions allowed: the first try isn't sent while the second has what it wants."""
+    helper = """
+async def twice(ctx, call):
+    for i in range(2):
+        try:
+            return await call()
+        except CapabilityError as e:
+            pass
+"""
+    old, new = (
+        script(f"for x in {xs}:\n    await twice(ctx, lambda: ctx.run('m.send', {{'p': x}}))\nreturn 1", helper)
+        for xs in (["a", "b"], ["new", "a", "b"])
+    )
+    world = ran(old, fails=0)
+    assert seen(world.revise(new))[1:3] == ("divergence", 1)
+    step = world.revise(old, allowances=Allowances(supersede=True))
+    assert seen(step)[:3] == ("not_admitted", None, 0)
+    assert step.result is not None
+    assert step.result.counterexamples == ["ambiguous"]
+
+
+def test_a_new_version_that_failed_replaces_nothing_when_the_payload_is_put_back() -> None:
+    """The old result is used again, and nothing is paid."""
+    old, new = (f'return (await ctx.run("p.make", {{"p": "{p}"}}))["t"]' for p in "xy")
+    world = ran(script(old))
+    faults = Faults(fails={1: "provider_error"})
+    assert seen(world.revise(script(new), faults=faults, allowances=Allowances(supersede=True)))[0] == "failed"
+    assert seen(world.revise(script(old))) == ("completed", None, 0, 1, 0)
+
+
 # --- what the longer search found ---------------------------------------------------------------------------------
 
 
@@ -498,6 +567,58 @@ def test_a_record_that_is_found_where_it_was_expected_stops_nothing() -> None:
     helper = PIC.replace("pic", "act").replace("p.make", "s.act")
     new = '(await ctx.run("s.act", {"p": "new"}))["t"]\n' + body
     assert seen(revised(script(body, helper), script(new, helper))) == ("completed", None, 1, 2, 0)
+
+
+def test_a_read_whose_way_is_written_otherwise_is_kept_by_the_plan_as_a_call_is() -> None:
+    """A use has another argument: what it read and what it called are both bound as the revision starts, and what the
+    plan shows is all that is written."""
+    helper = 'async def stamp(ctx, p):\n    at = await ctx.now()\n    await ctx.run("s.act", {"p": "x"})\n    return at'
+    world = ran(script('return await stamp(ctx, "a")', helper))
+    before = world.history.seq
+    step = world.revise(script('return await stamp(ctx, "b")', helper))
+    assert seen(step) == ("completed", None, 0, 1, 0)
+    assert step.plan is not None
+    assert step.plan.plan is not None
+    entries = list(world.store.entries(RUN, after=before))
+    bound = [(entry.body["record"], entry.body["identity"]) for entry in entries if entry.kind == "rebind"]
+    assert sorted(bound) == sorted(step.plan.plan.bindings)
+    assert [entry.kind for entry in entries] == ["revision", "rebind", "rebind", "drive", "end"]
+
+
+def test_losers_of_a_race_claim_after_the_race() -> None:
+    """A branch is taken out of a race and put back: what the losers claim comes after what the winner had, so that they
+    get no further in the revision, or a replay of it, than in the plan."""
+    helpers = """
+async def each(ctx):
+    for x in ["a", "b", "c"]:
+        v = (await ctx.run("p.make", {"p": "x"}))["t"]
+    return v
+
+async def other(ctx):
+    return await each(ctx)
+"""
+    both, one = (script(f"return await ctx.race([{b}])", helpers) for b in ("each(ctx), other(ctx)", "other(ctx)"))
+    for schedule in range(8):
+        world = ran(both, schedule=schedule)
+        for text in (one, both):
+            before = world.history
+            step = world.revise(text, allowances=Allowances(supersede=True))
+            assert seen(step)[:3] == ("completed", None, 0)
+            assert oracle.moves_kept(oracle.Facts(world, step, before, world.history)) == []
+            assert world.resume().handed == step.handed
+
+
+def test_a_moved_call_takes_no_result_of_one_that_stands_there_with_another_payload() -> None:
+    """A call moves behind a use of a helper that takes a function, and that use asks for something else: two results
+    are left, one that came the same way and one with the same number. Behind new work it stops."""
+    helper = "async def once(ctx, call):\n    return await call()"
+    call = 'a = (await ctx.run("i.put", {"p": "x"}))["t"]\n'
+    use = 'b = (await once(ctx, lambda: ctx.run("i.put", {"p": "x"})))["t"]\n'
+    old, new = (script(f"{body}return [a, b]", helper) for body in (call + use, use.replace('"x"', '"y"') + call))
+    step = revised(old, new, allowances=Allowances(supersede=True))
+    assert step.result is not None
+    assert step.result.counterexamples == ["ambiguous"]
+    assert not step.served
 
 
 # --- dags, recursion, nested fan-outs ------------------------------------------------------------------------------

@@ -166,8 +166,8 @@ class Drive:
                 return self._wait()
             case Start():
                 return self._turn(session.advance, None, self._feed.chunk() if self._feed else ())
-            case Bind(claims, late):
-                halt = self.settler.rule.doubt(claims if late else ())
+            case Bind(claims, late, lost):
+                halt = self.settler.rule.doubt(claims if late and not lost else ())
                 if halt is None:
                     self._bind(claims, late)
                 return halt

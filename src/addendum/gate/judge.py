@@ -75,6 +75,9 @@ def judge(
         else:
             lost.append(record)
     verdict.orphans.extend(record for record in dropped if record.ok and not record.is_read)
+    for record in _given_up(claims, lost, allowances):
+        message = f"What stood at {record.identity} is gone: the call there now has another one's result."
+        verdict.counterexamples.append(_example(claims, "removed", [record], message))
     lost = _without_superseded(claims, lost, allowances)
     behind = [record for record in lost if _left_behind(claims, record)]
     for record in behind:
@@ -86,11 +89,19 @@ def judge(
 
 def _without_superseded(claims: Claims, lost: list[Record], allowances: Allowances) -> list[Record]:
     """A changed expression is a new version if the operator allows it; one that is gone is not."""
-    return [
-        record
-        for record in lost
-        if not (claims.fate(record) is Fate.CHANGED and allowances.may_supersede(record.identity or ""))
-    ]
+    return [record for record in lost if not _superseded(claims, record, allowances)]
+
+
+def _superseded(claims: Claims, record: Record, allowances: Allowances) -> bool:
+    return claims.fate(record) is Fate.CHANGED and allowances.may_supersede(record.identity or "")
+
+
+def _given_up(claims: Claims, lost: list[Record], allowances: Allowances) -> list[Record]:
+    """Return those whose new version is allowed, and where nothing new stands: the call that is there now has a result
+    of its own, which was another call's. What they were paid for is gone."""
+    lost = [record for record in lost if _superseded(claims, record, allowances)]
+    served = {call.identity for call in claims.claimed.values()} if lost else set()
+    return [record for record in lost if record.identity in served]
 
 
 def _left_behind(claims: Claims, record: Record) -> bool:

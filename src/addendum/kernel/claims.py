@@ -27,7 +27,7 @@ from addendum.identity import Identity
 from addendum.kernel.calls import Call
 from addendum.kernel.equals import EqualKey, Equals, Index
 from addendum.kernel.expression import declared, expected, reaches
-from addendum.kernel.likeness import along, likeness, numbers, order, unlike
+from addendum.kernel.likeness import along, likeness, numbers, order, same_way, unlike
 from addendum.kernel.sources import Fate, Sources, beyond, capacity
 from addendum.records.history import Record
 
@@ -104,23 +104,9 @@ class Claims:
             return None
         if record.call == call.call:
             return record
-        if not record.is_read or record.capability != call.capability or self._renumbered(record, call):
+        if not record.is_read or record.capability != call.capability or _renumbered(self, record, call):
             return None
         return record
-
-    def _renumbered(self, record: Record, call: Call) -> bool:
-        """Whether a race's branches have other numbers than when its winner was recorded: then that is another's."""
-        if record.capability != "ctx.race":
-            return False
-        records = self.sources.history.records
-        there, here = f"{record.origin}[", f"{call.identity}["
-        for seq, taken in self.claimed.items():
-            other = records.get(seq)
-            if other is None or other.source != record.source or not taken.identity.startswith(here):
-                continue
-            if other.origin.startswith(there) and _number(other.origin, there) != _number(taken.identity, here):
-                return True
-        return False
 
     def left_behind(self, call: Call, record: Record) -> Ambiguous | None:
         """Rule 4a: the call took its own record while an equal one of a gone identity is left over."""
@@ -217,12 +203,24 @@ class Claims:
         A helper that is written otherwise inside moves the records of all its uses at once, a try around a fan-out
         those of all its branches; each use still tells its own apart. A use that is gone leaves its record over, which
         stops the candidate.
+
+        Where the nearest came another way, and what is on it still stands there, written otherwise, its call may be the
+        one that is made there now: one that came the call's own way is as near.
         """
         if len({self.place(record) for record in records}) < 2:
             return records
         likeness = {record.seq: self._like(record, call) for record in records}
         most = max(likeness.values())
-        return [record for record in records if likeness[record.seq] == most]
+        nearest = [record for record in records if likeness[record.seq] == most]
+        if any(self.fate(record) is not Fate.CHANGED for record in nearest):
+            return nearest
+        sources, parts = self.sources, self.parts
+        came = {
+            r.seq for r in records if r.identity and same_way(sources, self.terms(r), parts(r.identity), call.parts)
+        }
+        if any(record.seq in came for record in nearest):
+            return nearest
+        return [record for record in records if likeness[record.seq] == most or record.seq in came]
 
     def _own_place(self, records: list[Record], call: Call) -> list[Record]:
         """Return, of records that stood elsewhere, those that may belong to a call at a place whose other calls have
@@ -264,10 +262,16 @@ class Claims:
             for record in self._unclaimed(call)
             if record.ok
             and record.identity is not None
-            and not self.sources.same(record.revision)
+            and not self._exact(record, call)
             and self._to_come(record, call)
         ]
         return Ambiguous("c", call, tuple(rest)) if rest else None
+
+    def _exact(self, record: Record, call: Call) -> bool:
+        """Whether the identity says which call a record is: source and args are its own, and no other source has put
+        another result where the call stands."""
+        there = self.prefix.get(call.identity)
+        return self.sources.same(record.revision) and (there is None or not there.ok or there.call == call.call)
 
     def _to_come(self, record: Record, call: Call) -> bool:
         if record.seq in self._vacant or self.vacated(record):
@@ -438,6 +442,21 @@ class Claims:
         """Return the records that are equal to a call and that nobody has."""
         equals = self._index().get(call.call)
         return list(equals.left.values()) if equals is not None else []
+
+
+def _renumbered(claims: Claims, record: Record, call: Call) -> bool:
+    """Whether a race's branches have other numbers than when its winner was recorded: then that is another's."""
+    if record.capability != "ctx.race":
+        return False
+    records = claims.sources.history.records
+    there, here = f"{record.origin}[", f"{call.identity}["
+    for seq, taken in claims.claimed.items():
+        other = records.get(seq)
+        if other is None or other.source != record.source or not taken.identity.startswith(here):
+            continue
+        if other.origin.startswith(there) and _number(other.origin, there) != _number(taken.identity, here):
+            return True
+    return False
 
 
 def _number(identity: str, head: str) -> str:

@@ -27,6 +27,7 @@ from addendum.kernel.doubt import exchanged
 from addendum.kernel.ledger import Finding
 from addendum.kernel.loop import Halt
 from addendum.kernel.policy import Allowances, Policy
+from addendum.kernel.sources import Fate
 from addendum.records.entries import Attempt
 from addendum.records.history import Record
 
@@ -84,7 +85,7 @@ class Rule:
     def decide(self, call: Call) -> Decision:
         """Apply the table to one call. Most are new altogether: no row is asked about what isn't there."""
         known, equal = call.identity in self.claims.prefix, bool(self.claims.equals(call.call))
-        superseded = self.superseding(call) if known else None
+        superseded = self.superseding(call) if known or self.claims.sources.history.replacing else None
         retried = self._unresolved(call) if self.attempts else None
         if retried is not None and not isinstance(retried, Attempt):
             return retried
@@ -101,13 +102,31 @@ class Rule:
         return Execute(call, superseded, finding, retried)
 
     def superseding(self, call: Call) -> Record | None:
-        """Return the committed record whose new version a call would be, if the operator allows that."""
+        """Return the committed record whose new version a call would be, if the operator allows that, or has done."""
         record = self.claims.prefix.get(call.identity)
-        if record is None or not record.ok or record.is_read or record.seq in self.claims.claimed:
+        if record is None or not record.ok:
+            return self._tried(call, record)
+        if record.is_read or record.seq in self.claims.claimed or record.call == call.call:
             return None
-        if record.call == call.call or record.seq in self.expected or not self.allowances.may_supersede(call.identity):
+        if record.seq in self.expected or not (self.allowances.may_supersede(call.identity) or self._allowed(record)):
             return None
         return record
+
+    def _tried(self, call: Call, failed: Record | None) -> Record | None:
+        """Return the record whose new version failed, if a call is the next try of that."""
+        history = self.claims.sources.history
+        failed = failed or self.claims.failed.get(call.identity)
+        replaced = history.records.get(history.replacing.get(call.identity, 0))
+        if failed is None or replaced is None or failed.call != call.call:
+            return None
+        free = replaced.identity is None and not replaced.superseded and replaced.seq not in self.claims.claimed
+        return replaced if free else None
+
+    def _allowed(self, record: Record) -> bool:
+        """Whether a revision that goes on was admitted though a record's call is written otherwise: the gate lets that
+        pass for a new version that was allowed, and for a call that is expected elsewhere."""
+        claims = self.claims
+        return bool(claims.revision) and claims.fate(record) is Fate.CHANGED and claims.expected(record) is None
 
     def finding(self, call: Call) -> Finding | None:
         """Ask the ledger."""

@@ -94,6 +94,12 @@ def likeness(sources: Sources, revision: int, old: Identity, new: Identity) -> i
     return 4 * (first + last) + sum(1 for a, b in between if _alike(a, b))
 
 
+def same_way(sources: Sources, revision: int, old: Identity, new: Identity) -> bool:
+    """Whether a record's call (in the source of `revision`) was reached by the same frames as a call of the candidate,
+    whatever their numbers."""
+    return tuple(sources.renamed(revision, position) for position in old.positions[:-1]) == new.positions[:-1]
+
+
 def along(program: Program, origin: Identity, taken: Identity, call: Identity) -> str | None:
     """Return the place where a program had a call, seen through the move of a record from `origin` to `taken`.
 

@@ -60,7 +60,9 @@ class Bind:
 
     claims: tuple[tuple[Call, Record], ...]
     late: bool = False
-    """They were claimed when nothing else could go on, and come after what went before."""
+    """They come after what went before: they were claimed when nothing else could go on, or are `lost`."""
+    lost: bool = False
+    """A race's losers made the calls: what they are after is handed to nobody, now or in a replay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +187,9 @@ class Loop:
                 return astray
             if left:
                 binding.refuse("it took an answer and never said so")
+            claims = self._match_lost() if self._lost else ()
+            if claims and isinstance(reply := (yield Bind(claims, late=True, lost=True)), Halt):
+                return Halted(reply)
             claims = self._match_new()
             if claims and isinstance(reply := (yield Bind(claims)), Halt):
                 return Halted(reply)
@@ -218,6 +223,18 @@ class Loop:
         fresh.silent = self.told
         fresh._new, fresh._settling = self._new, self._settling
         return fresh
+
+    def rewritten(self) -> list[tuple[int, str]]:
+        """Return what was handed over where it stood though it is written otherwise there: seq and identity. These
+        records, recorded reads too, are kept in the terms of this source; a plan and a run ask the same."""
+        claims, records = self.claims, self.claims.sources.history.records
+        return [
+            (seq, at)
+            for seq, at in self.handed.items()
+            if (record := records.get(seq)) is not None
+            and record.identity == at
+            and claims.fate(record) is not Fate.SAME
+        ]
 
     def _settle(self) -> Generator[Request, Reply, list[Record] | Halt]:
         while self._fresh:
@@ -346,11 +363,11 @@ class Loop:
         return record
 
     def _match_new(self) -> tuple[tuple[Call, Record], ...]:
-        """Let the calls that were just made claim what they may claim at once, and those that lost a race."""
-        found = self._match_lost() if self._lost else ()
-        if self._issuing:
-            found = (*found, *self._match(self._issuing, early=True))
-            self._issuing.clear()
+        """Let the calls that were just made claim what they may claim at once."""
+        if not self._issuing:
+            return ()
+        found = self._match(self._issuing, early=True)
+        self._issuing.clear()
         return found
 
     def _match(self, numbers: Iterable[int], *, early: bool = False) -> tuple[tuple[Call, Record], ...]:

@@ -142,6 +142,8 @@ class History:
     cancelled: int = 0
     """The last cancellation's seq."""
     open_failures: set[int] = field(default_factory=set)
+    replacing: dict[str, int] = field(default_factory=dict)
+    """Results whose new version failed so far: the seq of each, by the identity that the failure has now."""
     totals: dict[str, Totals] = field(default_factory=dict)
     recent: deque[Dispatch] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     """The last dispatches, for limits in a time window."""
@@ -345,6 +347,14 @@ class History:
         usage.cost += body["cost"]
         usage.seconds += body.get("micros", 0) / 1_000_000
 
+    def _supersedes(self, attempt: int) -> int | None:
+        """Return which result an open attempt is to replace, by the attempt's seq; None if it replaces none."""
+        body = self._sent.get(attempt)
+        if body is not None:
+            return body.get("supersedes")
+        found = self._attempts.get(attempt)
+        return found.supersedes if found is not None else None
+
     def _over(self, attempt: int) -> None:
         """Note that an attempt has its end, by its seq."""
         if self._sent.pop(attempt, None) is None:
@@ -354,6 +364,7 @@ class History:
 
     def _record(self, seq: int, body: Mapping[str, Any]) -> None:
         attempt, identity, revision, ok = body["attempt"], body["identity"], body["revision"], "failure" not in body
+        replaced = body.get("supersedes") if ok else self._supersedes(attempt)
         self._over(attempt)
         capability = sys.intern(body["capability"])
         self.records[seq] = record = Record(
@@ -375,8 +386,12 @@ class History:
             there.leave(revision)
             there.identity = None
             self.open_failures.discard(there.seq)
-            if body.get("supersedes") is not None:
-                there.superseded = revision
+        if replaced is not None and ok:
+            self.records[replaced].superseded = revision
+        if replaced is not None and not ok:
+            self.replacing[identity] = replaced
+        elif self.replacing:
+            self.replacing.pop(identity, None)
         self.prefix[identity] = record
         if capability in READS:
             self.sleeps.pop(identity, None)

@@ -21,7 +21,6 @@ from addendum.errors import StoreError
 from addendum.kernel.calls import Call
 from addendum.kernel.decide import Rule
 from addendum.kernel.loop import Loop
-from addendum.kernel.sources import Fate
 from addendum.ports import Limits, Session
 from addendum.records.history import History
 from addendum.records.stored import Entry
@@ -264,12 +263,9 @@ def spans(numbers: Iterable[int]) -> list[list[int]]:
 
 def _anchors(drive: Drive, revision: int) -> list[Entry]:
     """Keep the records of calls that are written otherwise, and ask for the same, in the terms of this source."""
-    claims = drive.loop.claims
-    records = claims.sources.history.records
     return [
         Entry("rebind", {"record": seq, "identity": at, "revision": revision, "proof": "same_place"})
-        for seq, at in drive.loop.handed.items()
-        if records[seq].identity == at and claims.fate(records[seq]) is not Fate.SAME
+        for seq, at in drive.loop.rewritten()
     ]
 
 

@@ -11,7 +11,7 @@ from addendum import canon
 from addendum import identity as ids
 from addendum.records.history import History, Record
 from adversary.programs import Text
-from adversary.world import Sent, Step, World
+from adversary.world import RUN, Sent, Step, World
 
 Class: TypeAlias = tuple[Any, str, str]
 """Trail, capability and digest: calls of one class are interchangeable."""
@@ -50,7 +50,7 @@ class Facts:
 
     def _attempts(self) -> list[tuple[str, str]]:
         found = []
-        for entry in self.world.store.entries("generated"):
+        for entry in self.world.store.entries(RUN):
             if entry.kind == "attempt":
                 found.append((entry.body["key"], entry.body["digest"]))
         return found
@@ -70,7 +70,7 @@ class Facts:
 def check(world: World, step: Step, before: History, drops: frozenset[int] = frozenset()) -> list[str]:
     """Return what is wrong with a step."""
     facts = Facts(world, step, before, world.history)
-    wrong = paid_twice(facts, drops) + served_wrong(facts, drops) + plan_kept(facts)
+    wrong = paid_twice(facts, drops) + served_wrong(facts, drops) + served_replaced(facts) + plan_kept(facts)
     if not world.certified():
         wrong.append("the certificate has differences")
     return wrong
@@ -82,10 +82,14 @@ def paid_twice(facts: Facts, drops: frozenset[int]) -> list[str]:
     step = facts.step
     ended = facts.after.ended
     done = step.result is not None and step.result.status == "completed" and ended is not None
-    # A race's loser has its record, though it is handed over to nobody.
     unused = set(ended.body["orphans"]) if ended is not None else set()
-    left = Counter(facts.meant(r) for r in facts.claimable(drops) if r.seq in unused or r.identity is None)
     records = facts.after.records
+    # One that had no identity may have found its call in this very step. A race's loser has its record, though it is
+    # handed over to nobody.
+    found = set(facts.served) | {seq for seq, record in records.items() if "race#" in (record.identity or "")}
+    left = Counter(
+        facts.meant(r) for r in facts.claimable(drops) if r.seq in unused or (r.identity is None and r.seq not in found)
+    )
     # Equal neighbours that were shifted against each other, as in `served_wrong`.
     shifted = {
         records[seq].call
@@ -135,7 +139,7 @@ def served_wrong(facts: Facts, drops: frozenset[int]) -> list[str]:
             r
             for r in owned.get(now, [])
             if (facts.served.get(r) is None or facts.asked(facts.served[r], records[r]) != now)
-            and not (kept and (stayed(facts, r) if r in facts.served else to_come(facts, r)))
+            and not (kept and (stayed(facts, r) if r in facts.served else to_come(facts, r) or lost(facts, r)))
         ]
         if others:
             wrong.append(
@@ -146,6 +150,30 @@ def served_wrong(facts: Facts, drops: frozenset[int]) -> list[str]:
             wrong.append(
                 f"{identity} was served record {seq} of {record.origin}, whose own call had to do without: {deprived}"
             )
+    return wrong
+
+
+def served_replaced(facts: Facts) -> list[str]:
+    """No result is served that an earlier revision replaced: the same work has a result there with another payload."""
+    wrong = []
+    history = facts.before
+    for seq, identity in facts.served.items():
+        record = history.records.get(seq)
+        if record is None or record.is_read or not record.ok or record.identity is not None or record.before is None:
+            continue
+        revision, stood, _ = record.before
+        taken = [
+            r
+            for r in history.records.values()
+            if r.origin == stood
+            and r.source >= revision
+            and r.call != record.call
+            and facts.meant(r)[0] == facts.meant(record)[0]
+        ]
+        tried = {r.call for r in taken if r.source == revision}
+        newer = [r.seq for r in taken if r.ok and r.call in tried and r.source < facts.after.revision]
+        if newer:
+            wrong.append(f"{identity} was served record {seq}, which {newer} had replaced")
     return wrong
 
 
@@ -180,6 +208,13 @@ def to_come(facts: Facts, seq: int) -> bool:
     ended = facts.step.result is not None and facts.step.result.status in ("failed", "stopped")
     called = {at for _, at in facts.step.handed} | {sent.identity for sent in facts.step.sent}
     return ended and identity is not None and identity not in called
+
+
+def lost(facts: Facts, seq: int) -> bool:
+    """Whether a race's loser has a record where it stood: it is handed to nobody, and not left over."""
+    ended, after = facts.after.ended, facts.after.records[seq]
+    left = ended is None or seq in ended.body["orphans"]
+    return not left and "race#" in (after.identity or "") and after.identity == facts.before.records[seq].identity
 
 
 def stayed(facts: Facts, seq: int) -> bool:
@@ -219,6 +254,7 @@ def plan_kept(facts: Facts) -> list[str]:
     for seq, identity in plan.replayed:
         if facts.served.get(seq, identity) != identity:
             wrong.append(f"record {seq} was planned at {identity}, and served at {facts.served[seq]}")
+    wrong += moves_kept(facts)
     reads = any(record.is_read and record.drive == facts.after.drives for record in facts.after.records.values())
     # What a race's loser asks for is only known when the race isn't over at once.
     lost = "race#" in (result.message or "")
@@ -233,6 +269,36 @@ def plan_kept(facts: Facts) -> list[str]:
         wrong.append(f"of the frontier, not dispatched: {sorted(frontier - dispatched)}")
     if complete and step.sent and not frontier and plan.end is not None:
         wrong.append("new work behind an end that was planned")
+    return wrong
+
+
+def moves_kept(facts: Facts) -> list[str]:
+    """The moves that a plan shows are those that are written, and nothing else is moved before something new is known.
+
+    A read that the script makes for the first time is such a thing: nobody pays for it, and what stands behind it waits
+    for it as for a call of the frontier. Results that move there, before a call is paid, are those that the plan has as
+    expected or not reached.
+    """
+    step = facts.step
+    plan = step.plan.plan if step.plan is not None else None
+    if plan is None or plan.status != "planned":
+        return []
+    written = list(facts.world.store.entries(RUN, after=facts.before.seq))
+    last = facts.after.seq
+    known = next((entry.seq for entry in written if entry.kind in ("attempt", "record")), last)
+    paid = next((entry.seq for entry in written if entry.kind == "attempt"), last)
+    rebinds = [(entry.seq, entry.body["record"], entry.body["identity"]) for entry in written if entry.kind == "rebind"]
+    wrong = []
+    first = {(record, at) for seq, record, at in rebinds if seq < known}
+    if first != set(plan.bindings):
+        wrong.append(
+            f"the plan and the revision don't move the same: {sorted(first.symmetric_difference(plan.bindings))}"
+        )
+    moved = [facts.before.records[record] for seq, record, _ in rebinds if known < seq < paid]
+    behind = {record.seq for record in moved if record.ok and not record.is_read}
+    unforeseen = behind - {*plan.verdict.expected, *(record.seq for record in plan.verdict.possible)}
+    if unforeseen:
+        wrong.append(f"moved behind a new read, and not foreseen: {sorted(unforeseen)}")
     return wrong
 
 

@@ -97,6 +97,10 @@ def episode(seed: int, mode: Mode) -> Episode:
         fails[chance.randint(0, 8)] = "refused"
     world = World()
     found.steps.append(world.run(found.texts[0], schedule=seed, faults=Faults(fails=fails)))
+    if not world.exists:
+        first = found.steps[0].result
+        found.wrong.append(f"a script of the language isn't admitted: {first.message if first else ''}")
+        return found
     for number in range(mode.revisions):
         model, names = edited(model, chance, mode.edits, chance.randint(mode.least, mode.most))
         text = write(model)
