@@ -500,6 +500,25 @@ def test_a_record_that_is_found_where_it_was_expected_stops_nothing() -> None:
     assert seen(revised(script(body, helper), script(new, helper))) == ("completed", None, 1, 2, 0)
 
 
+# --- an edit that changes nothing ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fails", [0, 1, 2])
+def test_the_only_iteration_of_a_new_loop_is_no_branch(fails: int) -> None:
+    """A loop is put around a fan-out of equal calls whose last branch failed and was handled: it has its failure again,
+    and not the second result of the first branch, whose number is that of the loop's iteration."""
+    helper = """
+async def two(ctx, p):
+    v = [await ctx.run("p.make", {"p": "same"}) for i in range(2)]
+    return await ctx.run("r.read", {"p": p})
+"""
+    fan = 'v = await ctx.parallel([two(ctx, "a"), two(ctx, "b"), two(ctx, "c")], return_errors=True)'
+    rest = '\nawait ctx.run("s.act", {"p": "end"})\nreturn 1'
+    step = ran(script(fan + rest, helper), fails=fails).revise(script(f"for i in range(1):\n    {fan}{rest}", helper))
+    assert step.result is not None
+    assert (step.result.status, len(step.sent), step.result.orphans) == ("completed", 0, 0)
+
+
 # --- dags, recursion, nested fan-outs ------------------------------------------------------------------------------
 
 
