@@ -503,6 +503,37 @@ def test_a_record_that_is_found_where_it_was_expected_stops_nothing() -> None:
 # --- an edit that changes nothing ---------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("schedule", range(6))
+def test_what_a_races_loser_asked_for_has_its_result_though_an_equal_call_comes_later(schedule: int) -> None:
+    """A try is put around the call of a helper: what a race's loser asked for is expected where the call stands now, so
+    that it needn't wait until nothing equal can come, when the race is over and it never gets there."""
+    helper = """
+async def pic(ctx, p):
+    r = await ctx.run("p.make", {"p": p})
+    return r["t"]
+
+async def lose(ctx):
+    await pic(ctx, "first")
+    await pic(ctx, "same")
+    return await ctx.run("s.act", {"p": "last"})
+"""
+    tried = helper.replace(
+        '    r = await ctx.run("p.make", {"p": p})',
+        '    try:\n        r = await ctx.run("p.make", {"p": p})\n    except CapabilityError as e:\n        raise e',
+    )
+    body = """
+a = await ctx.race([pic(ctx, "win"), lose(ctx)])
+b = await pic(ctx, "same")
+return [a, b]
+"""
+    world = ran(script(body, helper), schedule=schedule)
+    paid = len(world.provider.sent)
+    step = world.revise(script(body, tried), schedule=schedule)
+    assert step.result is not None
+    assert (step.result.status, len(step.sent), step.result.orphans) == ("completed", 0, 0)
+    assert len(world.provider.sent) == paid
+
+
 @pytest.mark.parametrize("fails", [0, 1, 2])
 def test_the_only_iteration_of_a_new_loop_is_no_branch(fails: int) -> None:
     """A loop is put around a fan-out of equal calls whose last branch failed and was handled: it has its failure again,

@@ -357,8 +357,8 @@ class Loop:
         """Let calls that have no record of their own claim a vacated one (rule 2), like places and branches first.
 
         `early`, right when they are made, so that results are handed over in the order of their sequence numbers: only
-        where branches and iterations are the same and nothing can be learned any more. The others when nothing else is
-        ready.
+        where branches and iterations are the same, and either nothing can be learned any more or the call stands where
+        the record's was expected. The others when nothing else is ready.
         """
         unmatched, equals = self._unmatched, self.claims.equals
         numbers = [number for number in numbers if (call := unmatched.get(number)) and equals(call.call)]
@@ -368,10 +368,12 @@ class Loop:
         for here, apart in EARLY if early else LATE:
             for number in numbers:
                 call = unmatched.get(number)
-                if call is None or (early and self.claims.reachable(call) is not None):
+                if call is None:
                     continue
                 record = self.claims.moved(call, apart=apart, here=here)
                 if record is None or isinstance(record, Ambiguous):
+                    continue
+                if early and self.claims.reachable(call) is not None and not self.claims.foreseen(record, call):
                     continue
                 self.claims.take(call, record)
                 found.append((call, record))
