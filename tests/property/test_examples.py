@@ -550,6 +550,26 @@ async def two(ctx, p):
     assert (step.result.status, len(step.sent), step.result.orphans) == ("completed", 0, 0)
 
 
+@pytest.mark.parametrize("fails", [0, 1, 2])
+def test_a_call_that_failed_and_was_moved_leaves_an_equal_result_to_the_one_it_is_of(fails: int) -> None:
+    """A loop is put around a fan-out of loops of equal calls, one of which failed and is tried again: it takes no other
+    branch's result, so that each branch goes on from where it was."""
+    helper = """
+async def three(ctx, p):
+    for i in range(3):
+        await ctx.run("m.send", {"p": "same"})
+    return await ctx.run("i.put", {"p": p})
+"""
+    fan = 'v = await ctx.parallel([three(ctx, "a"), three(ctx, "b"), three(ctx, "c")])'
+    other = '\nw = await ctx.parallel([three(ctx, p) for p in ["d", "e"]])\nreturn 1'
+    world = ran(script(f"for i in range(1):\n    {fan}{other}", helper), fails=fails)
+    paid = world.history.committed
+    step = world.revise(script(f"for i in range(1):\n    for j in range(1):\n        {fan}{other}", helper))
+    assert step.result is not None
+    assert (step.result.status, step.result.replayed, step.result.orphans) == ("completed", paid, 0)
+    assert len(step.sent) == 20 - paid
+
+
 # --- dags, recursion, nested fan-outs ------------------------------------------------------------------------------
 
 

@@ -130,9 +130,10 @@ Reply: TypeAlias = "Turn | Astray | list[Record] | Halt | Held | None"
 
 _LATE: Final = 1 << 59
 """Above every sequence number: the order of claims that are made late, within one execution."""
-LATE: Final = tuple((here, apart) for here in (True, False) for apart in (0, 1, 2))
+LATE: Final = (*((here, apart) for here in (True, False) for apart in (0, 1, 2)), (True, 3), (False, 3))
 EARLY: Final = ((True, 0), (False, 0))
-"""The passes of a matching: only records of a call's own place or all, and how unlike branches may be."""
+"""The passes of a matching: only records of a call's own place or all, and how unlike branches may be. What a call that
+failed would take from another comes last, when nothing else is found."""
 
 
 @dataclass(slots=True)
@@ -366,6 +367,8 @@ class Loop:
             return ()
         found: list[tuple[Call, Record]] = []
         for here, apart in EARLY if early else LATE:
+            if apart == 3 and (found or not self.claims.failed):
+                break
             for number in numbers:
                 call = unmatched.get(number)
                 if call is None:
