@@ -570,6 +570,29 @@ async def three(ctx, p):
     assert len(step.sent) == 20 - paid
 
 
+def test_the_number_of_another_call_makes_no_repeat() -> None:
+    """A helper is inlined, and its two equal calls have the number of a call that asks for something else: what an
+    equal call elsewhere paid for is no reason to refuse them, as at a place with a new number."""
+    helper = """
+async def two(ctx, p):
+    for i in range(1):
+        await ctx.run("m.send", {"p": p})
+    v = [await ctx.run("m.send", {"p": "same"}) for i in range(2)]
+    return "".join([r["t"] for r in v])
+"""
+    first = 'a = await ctx.parallel([two(ctx, p) for p in ["x", "y"]])\n'
+    rest = '\nreturn (await ctx.run("m.send", {"p": b}))["t"]'
+    old = script(f"{first}b = await two(ctx, a[0]){rest}", helper)
+    inlined = """for i in range(1):
+    await ctx.run("m.send", {"p": a[0]})
+v = [await ctx.run("m.send", {"p": "same"}) for i in range(2)]
+b = "".join([r["t"] for r in v])"""
+    step = ran(old, fails=5).revise(script(f"{first}{inlined}{rest}", helper))
+    assert step.result is not None
+    assert (step.result.status, step.result.orphans) == ("completed", 0)
+    assert step.result.repeats == 1
+
+
 # --- dags, recursion, nested fan-outs ------------------------------------------------------------------------------
 
 
