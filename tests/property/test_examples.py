@@ -593,6 +593,25 @@ b = "".join([r["t"] for r in v])"""
     assert step.result.repeats == 1
 
 
+def test_an_intact_place_that_was_passed_counts_as_one_that_may_be_reached() -> None:
+    """A helper is inlined, and its fan-out has the number of the next one, which is written alike. The call that the
+    record stood for is left out there, and the next fan-out has another number: the stop is one too many (ADR 8), and
+    comes before anything is paid."""
+    helper = """
+async def maybe(ctx, p):
+    if p == "b":
+        await ctx.run("p.make", {"p": p})
+
+async def every(ctx):
+    await ctx.parallel([maybe(ctx, p) for p in ["a"]])
+"""
+    one, two = (f'await ctx.parallel([maybe(ctx, p) for p in ["{word}"]])\n' for word in "ab")
+    step = revised(script(f"await every(ctx)\n{two}return 1", helper), script(f"{one}{two}return 1", helper))
+    assert step.result is not None
+    assert seen(step) == ("not_admitted", None, 0, 0, 0)
+    assert step.result.counterexamples == ["ambiguous"]
+
+
 # --- dags, recursion, nested fan-outs ------------------------------------------------------------------------------
 
 
