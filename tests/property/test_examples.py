@@ -621,6 +621,118 @@ def test_a_moved_call_takes_no_result_of_one_that_stands_there_with_another_payl
     assert not step.served
 
 
+# --- an edit that changes nothing ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("schedule", range(6))
+def test_what_a_races_loser_asked_for_has_its_result_though_an_equal_call_comes_later(schedule: int) -> None:
+    """A try is put around the call of a helper: what a race's loser asked for is expected where the call stands now, so
+    that it needn't wait until nothing equal can come, when the race is over and it never gets there."""
+    helper = """
+async def pic(ctx, p):
+    r = await ctx.run("p.make", {"p": p})
+    return r["t"]
+
+async def lose(ctx):
+    await pic(ctx, "first")
+    await pic(ctx, "same")
+    return await ctx.run("s.act", {"p": "last"})
+"""
+    tried = helper.replace(
+        '    r = await ctx.run("p.make", {"p": p})',
+        '    try:\n        r = await ctx.run("p.make", {"p": p})\n    except CapabilityError as e:\n        raise e',
+    )
+    body = """
+a = await ctx.race([pic(ctx, "win"), lose(ctx)])
+b = await pic(ctx, "same")
+return [a, b]
+"""
+    world = ran(script(body, helper), schedule=schedule)
+    paid = len(world.provider.sent)
+    step = world.revise(script(body, tried), schedule=schedule)
+    assert step.result is not None
+    assert (step.result.status, len(step.sent), step.result.orphans) == ("completed", 0, 0)
+    assert len(world.provider.sent) == paid
+
+
+@pytest.mark.parametrize("fails", [0, 1, 2])
+def test_the_only_iteration_of_a_new_loop_is_no_branch(fails: int) -> None:
+    """A loop is put around a fan-out of equal calls whose last branch failed and was handled: it has its failure again,
+    and not the second result of the first branch, whose number is that of the loop's iteration."""
+    helper = """
+async def two(ctx, p):
+    v = [await ctx.run("p.make", {"p": "same"}) for i in range(2)]
+    return await ctx.run("r.read", {"p": p})
+"""
+    fan = 'v = await ctx.parallel([two(ctx, "a"), two(ctx, "b"), two(ctx, "c")], return_errors=True)'
+    rest = '\nawait ctx.run("s.act", {"p": "end"})\nreturn 1'
+    step = ran(script(fan + rest, helper), fails=fails).revise(script(f"for i in range(1):\n    {fan}{rest}", helper))
+    assert step.result is not None
+    assert (step.result.status, len(step.sent), step.result.orphans) == ("completed", 0, 0)
+
+
+@pytest.mark.parametrize("fails", [0, 1, 2])
+def test_a_call_that_failed_and_was_moved_leaves_an_equal_result_to_the_one_it_is_of(fails: int) -> None:
+    """A loop is put around a fan-out of loops of equal calls, one of which failed and is tried again: it takes no other
+    branch's result, so that each branch goes on from where it was."""
+    helper = """
+async def three(ctx, p):
+    for i in range(3):
+        await ctx.run("m.send", {"p": "same"})
+    return await ctx.run("i.put", {"p": p})
+"""
+    fan = 'v = await ctx.parallel([three(ctx, "a"), three(ctx, "b"), three(ctx, "c")])'
+    other = '\nw = await ctx.parallel([three(ctx, p) for p in ["d", "e"]])\nreturn 1'
+    world = ran(script(f"for i in range(1):\n    {fan}{other}", helper), fails=fails)
+    paid = world.history.committed
+    step = world.revise(script(f"for i in range(1):\n    for j in range(1):\n        {fan}{other}", helper))
+    assert step.result is not None
+    assert (step.result.status, step.result.replayed, step.result.orphans) == ("completed", paid, 0)
+    assert len(step.sent) == 20 - paid
+
+
+def test_the_number_of_another_call_makes_no_repeat() -> None:
+    """A helper is inlined, and its two equal calls have the number of a call that asks for something else: what an
+    equal call elsewhere paid for is no reason to refuse them, as at a place with a new number."""
+    helper = """
+async def two(ctx, p):
+    for i in range(1):
+        await ctx.run("m.send", {"p": p})
+    v = [await ctx.run("m.send", {"p": "same"}) for i in range(2)]
+    return "".join([r["t"] for r in v])
+"""
+    first = 'a = await ctx.parallel([two(ctx, p) for p in ["x", "y"]])\n'
+    rest = '\nreturn (await ctx.run("m.send", {"p": b}))["t"]'
+    old = script(f"{first}b = await two(ctx, a[0]){rest}", helper)
+    inlined = """for i in range(1):
+    await ctx.run("m.send", {"p": a[0]})
+v = [await ctx.run("m.send", {"p": "same"}) for i in range(2)]
+b = "".join([r["t"] for r in v])"""
+    step = ran(old, fails=5).revise(script(f"{first}{inlined}{rest}", helper))
+    assert step.result is not None
+    assert (step.result.status, step.result.orphans) == ("completed", 0)
+    assert step.result.repeats == 1
+
+
+def test_an_intact_place_that_was_passed_counts_as_one_that_may_be_reached() -> None:
+    """A helper is inlined, and its fan-out has the number of the next one, which is written alike. The call that the
+    record stood for is left out there, and the next fan-out has another number: the stop is one too many (ADR 8), and
+    comes before anything is paid."""
+    helper = """
+async def maybe(ctx, p):
+    if p == "b":
+        await ctx.run("p.make", {"p": p})
+
+async def every(ctx):
+    await ctx.parallel([maybe(ctx, p) for p in ["a"]])
+"""
+    one, two = (f'await ctx.parallel([maybe(ctx, p) for p in ["{word}"]])\n' for word in "ab")
+    step = revised(script(f"await every(ctx)\n{two}return 1", helper), script(f"{one}{two}return 1", helper))
+    assert step.result is not None
+    assert seen(step) == ("not_admitted", None, 0, 0, 0)
+    assert step.result.counterexamples == ["ambiguous"]
+
+
 # --- dags, recursion, nested fan-outs ------------------------------------------------------------------------------
 
 

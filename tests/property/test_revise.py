@@ -6,7 +6,6 @@ The programs, the schedules, the failures and the edits are random. `adversary.o
 from __future__ import annotations
 
 import random
-from collections import Counter
 from dataclasses import dataclass
 
 import pytest
@@ -86,22 +85,31 @@ def test_no_edit_pays_twice_or_serves_what_was_meant_for_another(seed: int, relo
 
 
 @given(seeds)
+@example(seed=250)
+@example(seed=742)
+@example(seed=1726)
+@example(seed=3663)
+@example(seed=3891)
+@example(seed=4833)
+@example(seed=5060)
+@example(seed=6275)
+@example(seed=6535)
+@example(seed=7784)
+@example(seed=19820)
 def test_an_edit_that_changes_nothing_replays_everything(seed: int) -> None:
     """One edit that keeps the meaning, and no new work in front: admitted, and every result is used again.
 
     Equal calls of several roles can be beyond telling apart when an edit moves them; then it stops before anything is
-    paid, and says that it is ambiguous. Nothing else may stop it.
+    paid, and says that it is ambiguous (`oracle.told_apart`). Nothing else may stop it.
     """
     found = episode(seed)
     text, names = found.edit(PRESERVING, 1)
-    results = [r for r in found.world.history.prefix.values() if r.ok and not r.is_read]
+    before = found.world.history
     step = found.revise(text)
     assert step.result is not None
     if step.result.status in ("stopped", "not_admitted"):
         event(f"stopped: {names} {step.result.counterexamples}")
-        calls = Counter(record.call for record in results)
-        assert "ambiguous" in step.result.counterexamples, step.result.message
-        assert any(count > 1 for count in calls.values()), "only equal calls can be ambiguous"
+        assert oracle.told_apart(oracle.Facts(found.world, step, before, found.world.history)) == []
         assert not step.sent or step.result.stop == "divergence"
         return
     assert step.result.status == "completed"

@@ -122,12 +122,13 @@ class Claims:
 
     # --- rule 2 ------------------------------------------------------------------------------------------------
 
-    def moved(self, call: Call, *, apart: int = 2, here: bool = False) -> Record | Ambiguous | None:
+    def moved(self, call: Call, *, apart: int = 3, here: bool = False) -> Record | Ambiguous | None:
         """Rule 2: an equal record whose own identity is vacated, or why it can't be told which (4b).
 
         Among records of one place, one comes first whose branches and iterations are the call's, a failure too: calls
         of one place are interchangeable, but what the script made of them stands where it stood. `apart` says how
-        unlike they may be at most (see `unlike`); `here`: only records of the call's own place.
+        unlike they may be at most (see `unlike`), 3 is for a call that rather is one that failed and is tried again;
+        `here`: only records of the call's own place.
         """
         if self.relocation == "strict":
             return None
@@ -152,7 +153,7 @@ class Claims:
             if len(places) > 1 and not call.is_read:
                 return Ambiguous("b", call, tuple(results))
             rest = [record for record in rest if not places or self.place(record) in places]
-        rest = [record for record in rest if self._unlike(record, call) <= apart]
+        rest = [record for record in rest if _apart(self, record, call) <= apart]
         return min(rest, key=lambda record: self._preference(record, call), default=None)
 
     def known(self, call: Call) -> bool:
@@ -461,3 +462,18 @@ def _renumbered(claims: Claims, record: Record, call: Call) -> bool:
 
 def _number(identity: str, head: str) -> str:
     return identity[len(head) :].partition("]")[0]
+
+
+def _apart(claims: Claims, record: Record, call: Call) -> int:
+    """How unlike a record and a call are, 3 where the way to a call that failed, its branches and iterations are more
+    like this one's: then another call is the record's, should one come."""
+    found = claims._unlike(record, call)
+    if found and any(
+        failed.call == call.call
+        and claims._unlike(failed, call) < found
+        and claims._like(failed, call) >= claims._like(record, call)
+        and claims.vacated(failed)
+        for failed in claims.failed.values()
+    ):
+        return 3
+    return found

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from addendum import identity as ids
 from addendum.kernel.calls import Call
 from addendum.kernel.sources import Sources, within
 from addendum.records.history import Record
@@ -16,7 +17,7 @@ LedgerPolicy: TypeAlias = Literal["off", "warn", "deny", "auto"]
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A call that looks like one that was paid for. A *repeat* stands at a place that the record's source had, beyond
-    that source's bounds; a *look-alike* at a place that is new to it."""
+    that source's bounds; a *look-alike* at a place that is new to it, or only has the number of another call's."""
 
     kind: Literal["repeat", "look-alike"]
     call: Call
@@ -50,7 +51,8 @@ def find(
         elif within(call.parts, program):
             continue
         else:
-            kind = "repeat"
+            widened = ids.place(record.origin) == call.place or sources.had_written(record.source, call.place)
+            kind = "repeat" if widened else "look-alike"
         denied = policy == "deny" or (policy == "auto" and kind == "repeat" and side_effecting)
         if worst is None or (kind == "repeat" and worst.kind == "look-alike"):
             worst = Finding(kind, call, record, denied)

@@ -64,10 +64,14 @@ def turn(identity: Identity, places: Mapping[str, int]) -> tuple[object, ...]:
 
 
 def unlike(there: Identity, here: Identity) -> int:
-    """Say how unlike the branches and iterations of two calls are: 0 the same, 1 some are left out, 2 others."""
-    one, two = numbers(there), numbers(here)
-    if one == two:
+    """Say how unlike the branches and iterations of two calls are: 0 the same, 1 some are left out, 2 others.
+
+    Where some are left out, a branch is a branch and an iteration is an iteration: the only iteration of a loop that
+    was put around a fan-out isn't the first branch.
+    """
+    if numbers(there) == numbers(here):
         return 0
+    one, two = _kinds(there), _kinds(here)
     return 1 if _within(one, two) or _within(two, one) else 2
 
 
@@ -127,6 +131,10 @@ def along(program: Program, origin: Identity, taken: Identity, call: Identity) -
         [at for at, now in zip(before, mine, strict=True) if at in known or "#" in now.rpartition("/")[2]]
     )
     return next((ids.JOIN.join(found) for found in candidates if all(at in known for at in found)), None)
+
+
+def _kinds(identity: Identity) -> list[tuple[str, int | str]]:
+    return [(frame.kind, frame.branch) for frame in identity.path if frame.branch is not None]
 
 
 def _within(few: Sequence[object], many: Sequence[object]) -> bool:

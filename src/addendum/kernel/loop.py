@@ -132,9 +132,10 @@ Reply: TypeAlias = "Turn | Astray | list[Record] | Halt | Held | None"
 
 _LATE: Final = 1 << 59
 """Above every sequence number: the order of claims that are made late, within one execution."""
-LATE: Final = tuple((here, apart) for here in (True, False) for apart in (0, 1, 2))
+LATE: Final = (*((here, apart) for here in (True, False) for apart in (0, 1, 2)), (True, 3), (False, 3))
 EARLY: Final = ((True, 0), (False, 0))
-"""The passes of a matching: only records of a call's own place or all, and how unlike branches may be."""
+"""The passes of a matching: only records of a call's own place or all, and how unlike branches may be. What a call that
+failed would take from another comes last, when nothing else is found."""
 
 
 @dataclass(slots=True)
@@ -374,8 +375,8 @@ class Loop:
         """Let calls that have no record of their own claim a vacated one (rule 2), like places and branches first.
 
         `early`, right when they are made, so that results are handed over in the order of their sequence numbers: only
-        where branches and iterations are the same and nothing can be learned any more. The others when nothing else is
-        ready.
+        where branches and iterations are the same, and either nothing can be learned any more or the call stands where
+        the record's was expected. The others when nothing else is ready.
         """
         unmatched, equals = self._unmatched, self.claims.equals
         numbers = [number for number in numbers if (call := unmatched.get(number)) and equals(call.call)]
@@ -383,12 +384,16 @@ class Loop:
             return ()
         found: list[tuple[Call, Record]] = []
         for here, apart in EARLY if early else LATE:
+            if apart == 3 and (found or not self.claims.failed):
+                break
             for number in numbers:
                 call = unmatched.get(number)
-                if call is None or (early and self.claims.reachable(call) is not None):
+                if call is None:
                     continue
                 record = self.claims.moved(call, apart=apart, here=here)
                 if record is None or isinstance(record, Ambiguous):
+                    continue
+                if early and self.claims.reachable(call) is not None and not self.claims.foreseen(record, call):
                     continue
                 self.claims.take(call, record)
                 found.append((call, record))

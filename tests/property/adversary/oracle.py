@@ -302,6 +302,40 @@ def moves_kept(facts: Facts) -> list[str]:
     return wrong
 
 
+def told_apart(facts: Facts) -> list[str]:
+    """What stopped a step although nobody could take its calls for each other, when no edit changed what they are for.
+
+    Equal calls of several roles can be beyond telling apart when an edit moves one of them, and so can a call whose
+    number went to another one that is written alike and hasn't been made: nobody knows what that will ask for. The gate
+    says then that it is ambiguous; but a call that is made where an equal one failed is that one, tried again, and the
+    result that it is after is left over.
+    """
+    step, records = facts.step, facts.after.records
+    plan = step.plan.plan if step.plan is not None else None
+    assert plan is not None
+    assert step.result is not None
+    stops = [(found.kind, found.call, found.seqs) for found in plan.verdict.counterexamples]
+    where = step.result.details.get("where", {})
+    if "ambiguous" in where:
+        stops.append(("ambiguous", where["identity"], tuple(where["records"])))
+    if any(kind == "ambiguous" for kind, *_ in stops):
+        stops = [stop for stop in stops if stop[0] == "ambiguous"]  # the others are behind
+    again = {records[seq].call for seq in facts.before.open_failures}
+    wrong = [] if stops else [f"stopped: {step.result.message}"]
+    for kind, at, seqs in stops:
+        for call in {records[seq].call for seq in seqs}:
+            equal = [record for record in facts.before.records.values() if record.call == call]
+            calls = [new.identity for new in plan.frontier if (new.capability, new.digest) == call]
+            calls += [record.identity for record in equal if record.identity and turn(step.text, record.identity)]
+            calls += [at] if at else []
+            roles = {facts.meant(record)[0] for record in equal} | {step.text.work(identity)[0] for identity in calls}
+            if len(roles) < 2:
+                wrong.append(f"{kind}, and no other call is equal: {seqs} {at}")
+            elif kind != "ambiguous" and call not in again:
+                wrong.append(f"{kind}, and not ambiguous: {seqs} {at}: {step.result.message}")
+    return wrong
+
+
 def same_json(left: object, right: object) -> bool:
     """Whether two JSON values are the same."""
     return canon.digest(left) == canon.digest(right)

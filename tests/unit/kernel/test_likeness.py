@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from addendum import identity as ids
-from addendum.kernel.likeness import order, turn
+from addendum.kernel.likeness import order, turn, unlike
 from addendum.script.program import compile_program
 
 SOURCE = """
@@ -57,3 +57,18 @@ def test_what_stands_nowhere_comes_in_no_order() -> None:
     """A position of another source says nothing."""
     one, two = ids.parse("orchestrate/p.make#7"), ids.parse("orchestrate/p.make#0")
     assert order(one, two, {"orchestrate/p.make#0": 0}) == 0
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "found"),
+    [
+        ("orchestrate/parallel#0[1] > pic/p.make#0", "orchestrate/parallel#1[1] > pic/p.make#0", 0),
+        ("orchestrate/parallel#0[2] > pic/p.make#0", LOOP.format(0) + "parallel#0[2] > pic/p.make#0", 1),
+        ("orchestrate/parallel#0[0] > pic/p.make#0", LOOP.format(0) + "parallel#0[2] > pic/p.make#0", 2),
+        (LOOP.format(1) + "p.make#0", LOOP.format(0) + "for.0[1] > orchestrate/for.0/for.0/p.make#0", 1),
+    ],
+)
+def test_what_a_wrapper_adds_is_left_out_of_numbers_of_its_kind(there: str, here: str, found: int) -> None:
+    """A loop around a fan-out adds an iteration: branches are compared with branches."""
+    assert unlike(ids.parse(there), ids.parse(here)) == found
+    assert unlike(ids.parse(here), ids.parse(there)) == found
