@@ -16,15 +16,14 @@ from addendum.records.entries import Attempt
 
 @dataclass(slots=True)
 class Flight:
-    """A call in flight: its decision, its hold, how often it was tried with this one, its attempt and the seq of that,
-    and when it is given up at the latest (on the monotonic clock)."""
+    """A call in flight: its decision, its hold, how often it was tried with this one, its attempt as it was written, and
+    when it is given up at the latest (on the monotonic clock)."""
 
     decision: Execute
     capability: Capability
     hold: Hold
     tries: int
     attempt: Attempt
-    seq: int
     overdue: float
 
     @property
