@@ -16,8 +16,8 @@ from addendum.records.entries import Attempt
 
 @dataclass(slots=True)
 class Flight:
-    """A call in flight: its decision, its hold, how often it was tried with this one, its attempt as it was written, and
-    when it is given up at the latest (on the monotonic clock)."""
+    """A call in flight: its decision, its hold, how often it was tried with this one, its attempt as it was written,
+    and when it is given up at the latest (on the monotonic clock)."""
 
     decision: Execute
     capability: Capability
