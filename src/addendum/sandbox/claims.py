@@ -99,8 +99,8 @@ class Claims:
 
     def answers(self, answers: Sequence[Answer], ahead: Sequence[Known]) -> list[Json]:
         """Settle a call, or those of a batch; return what the guest gets for each, in order: a list for one alone,
-        texts for a batch (guest/body.py says why). In a list, a tuple is a list as well, which is what text makes of it.
-        Raises `UsageError`, with nothing settled, if one of them doesn't wait or is there twice."""
+        texts for a batch (ADR 0055). In a list, a tuple is a list as well, which is what text makes of it. Raises
+        `UsageError`, with nothing settled, if one of them doesn't wait or is there twice."""
         if len(answers) == 1 and answers[0].call in self.waiting:
             return [freeze(self._answer(answers[0], ahead))]
         numbers = {answer.call for answer in answers if answer.call in self.waiting}

@@ -249,10 +249,7 @@ class EmbeddedSession:
         if not isinstance(snapshot, FutureSnapshot):
             refuse("it is out of order")
         return snapshot.resume(
-            {
-                self._numbers.pop(answer.call): {"return_value": each}
-                for answer, each in zip(answers, told, strict=True)
-            }
+            {self._numbers.pop(answer.call): {"return_value": each} for answer, each in zip(answers, told, strict=True)}
         )
 
     def _run(self, snapshot: _Snapshot) -> End | None:
