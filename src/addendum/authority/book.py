@@ -367,6 +367,8 @@ class Book:
         are, those of the first ones are missing."""
         taken, times = self.unwritten, self._times
         for hold in taken:
+            self._calls[hold.capability] -= 1
+            self._bytes_out[hold.capability] -= hold.bytes_out
             if hold.targets:
                 self.target(hold)
         if self._watching:
@@ -376,8 +378,6 @@ class Book:
                     self._move(hold, before, dispatch.at)
         taken.clear()
         times.clear()
-        self._calls.clear()
-        self._bytes_out.clear()
 
     def _move(self, taken: Hold, before: float, at: float) -> None:
         at, amounts = self._at(at), taken.amounts
