@@ -470,8 +470,8 @@ class Book:
                 window.slide(now)
             return window.level, 0
         names = self._names() if name is None else (name,)
-        gone = sum(used(limit.meter, each, self.totals.get(each, _UNUSED), self.agents) for each in names)
-        return gone, sum(self._pending(limit.meter, each) for each in names)
+        spent = sum(used(limit.meter, each, self.totals.get(each, _UNUSED), self.agents) for each in names)
+        return spent, sum(self._pending(limit.meter, each) for each in names)
 
     def _seen(self, capability: str, meter: str) -> tuple[Collection[Digest], set[Digest]]:
         """Return the targets of calls that were sent, and the new ones of those that are about to be."""

@@ -252,7 +252,7 @@ class Drive:
                 return found
 
     def _pause(self) -> float:
-        """Return how long to wait for an answer at most, in seconds from now: it may be later than when it looked last."""
+        """Return how long to wait for an answer at most, in seconds from now: what went before may have taken long."""
         flights, clock, pause = self.settler.flights, self.settler.clock, POLL
         if flights.timers:
             pause = min(pause, max(0.0, flights.timers[0].due - clock.monotonic()))
