@@ -25,10 +25,11 @@ MAX_DEPTH: Final = 64
 """How deep lists and objects may nest in a payload or a result."""
 MAX_INT: Final = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly (RFC 7493)."""
+LEAVES: Final = frozenset({str, int, float, bool, type(None)})
+"""The types of a JSON value that has none inside."""
 _WHOLE: Final = 10**21
 """From here on canonical JSON writes a float with an exponent."""
 
-_LEAVES: Final = frozenset({str, int, float, bool, type(None)})
 _encoder: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), check_circular=False)
 _writer: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False)
 
@@ -271,11 +272,11 @@ def plain(value: object) -> Json:
 def freeze(value: Mapping[str, Json] | Json) -> Json:
     """Return a deep copy of a JSON value, so that neither side can change what the other holds."""
     kind = type(value)
-    if kind in _LEAVES:
+    if kind in LEAVES:
         return value  # type: ignore[return-value]
     if kind is dict:
-        return {key: item if type(item) in _LEAVES else freeze(item) for key, item in value.items()}  # type: ignore[union-attr]
+        return {key: item if type(item) in LEAVES else freeze(item) for key, item in value.items()}  # type: ignore[union-attr]
     if kind is list or kind is tuple:
-        return [item if type(item) in _LEAVES else freeze(item) for item in value]  # type: ignore[union-attr]
+        return [item if type(item) in LEAVES else freeze(item) for item in value]  # type: ignore[union-attr]
     copied: Json = json.loads(json.dumps(value, ensure_ascii=False))
     return copied

@@ -25,7 +25,6 @@ ENTRIES: Final = 2
 _SUMS: Final = ("calls", "bytes_out", "cost_usd")
 HELD: Final = ("cost_usd", "bytes_in", "tokens", "seconds")
 _UNUSED: Final = Totals()
-_NONE: Final = (0, 0)
 
 Amounts: TypeAlias = "tuple[int | float, ...]"
 """An amount of each of `METERED`."""
@@ -252,8 +251,10 @@ class Book:
     """The windows with the capability that each counts, and its meter's place in `METERED`."""
     _times: list[float] = field(default_factory=list)
     """The times at which the holds of `unwritten` were taken."""
-    _coming: dict[str, list[int]] = field(default_factory=dict)
-    """How many calls of each capability they are, and their bytes out."""
+    _calls: Counter[str] = field(default_factory=Counter)
+    """How many calls of each capability they are."""
+    _bytes_out: Counter[str] = field(default_factory=Counter)
+    """And their bytes out."""
     _latest: float = -inf
     """The latest time that windows know of: nothing is taken before it, whatever the clock says."""
 
@@ -266,46 +267,47 @@ class Book:
             if over == _ONE:
                 level = self._taken(METERED[meter], name)
             elif over == _EVERY:
-                level = self._every(METERED[meter])
+                level = sum(self._taken(METERED[meter], each) for each in self._names())
             elif over == _WINDOW:
                 window = windows.get(key)
                 level = window.level if window is not None and window.knows(now) else most
             elif over == _DISTINCT:
                 level = len(self.seen.get(key, ())) + len(self.unwritten)
-            else:
-                level = 0 if over == _CALL else most
+            elif over == _CALL:
+                level = 0
+            else:  # _CLOSELY
+                level = most
             if level + asks[meter] >= most:
                 found.append(place)
         return found
 
     def _taken(self, meter: str, name: str) -> int | float:
         """Return what is used and held of a meter for one capability."""
-        totals = self.totals.get(name) or _UNUSED
-        calls, out = self._coming.get(name) or _NONE
+        return used(meter, name, self.totals.get(name, _UNUSED), self.agents) + self._pending(meter, name)
+
+    def _pending(self, meter: str, name: str) -> int | float:
+        """Return what of a meter isn't in a capability's totals yet: what its calls may still take, and of what counts
+        when a call leaves, that of the holds that aren't written."""
         match meter:
             case "calls":
-                return totals.calls + calls
-            case "cost_usd":
-                return totals.cost + self.held["cost_usd"].get(name, 0)
+                return self._calls.get(name, 0)
+            case "bytes_out":
+                return self._bytes_out.get(name, 0)
             case "in_flight":
                 return self.in_flight.get(name, 0)
-            case "bytes_out":
-                return totals.bytes_out + out
             case "agents":
-                return totals.calls + calls if name in self.agents else 0
+                return self._calls.get(name, 0) if name in self.agents else 0
             case "journal_bytes":
-                return totals.bytes_out + out + totals.bytes_in + self.held["bytes_in"].get(name, 0)
+                return self._bytes_out.get(name, 0) + self.held["bytes_in"].get(name, 0)
             case "journal_records":
-                return ENTRIES * (totals.calls + calls)
+                return ENTRIES * self._calls.get(name, 0)
             case _:
-                used: int | float = getattr(totals, meter)
-                return used + self.held[meter].get(name, 0)
+                return self.held[meter].get(name, 0)
 
-    def _every(self, meter: str) -> int | float:
-        """Return what is used and held of a meter for all capabilities."""
+    def _names(self) -> Collection[str]:
+        """Return every capability that something was taken for."""
         totals, held = self.totals, self.held["cost_usd"]
-        known = totals.keys() if held.keys() == totals.keys() else {*totals, *held}
-        return sum(self._taken(meter, name) for name in known)
+        return totals.keys() if held.keys() == totals.keys() else dict.fromkeys((*totals, *held))
 
     def check(
         self, limit: Limit, asked: Hold, now: float, away: tuple[int | float, int | float] = (0, 0)
@@ -345,12 +347,8 @@ class Book:
         self.in_flight[taken.capability] += 1
         self.unwritten.append(taken)
         self._times.append(now)
-        coming = self._coming.get(taken.capability)
-        if coming is None:
-            self._coming[taken.capability] = [1, taken.bytes_out]
-        else:
-            coming[0] += 1
-            coming[1] += taken.bytes_out
+        self._calls[taken.capability] += 1
+        self._bytes_out[taken.capability] += taken.bytes_out
         if self._watching:
             at, amounts = self._at(now), taken.amounts
             self._times[-1] = at
@@ -369,6 +367,8 @@ class Book:
         are, those of the first ones are missing."""
         taken, times = self.unwritten, self._times
         for hold in taken:
+            self._calls[hold.capability] -= 1
+            self._bytes_out[hold.capability] -= hold.bytes_out
             if hold.targets:
                 self.target(hold)
         if self._watching:
@@ -378,7 +378,6 @@ class Book:
                     self._move(hold, before, dispatch.at)
         taken.clear()
         times.clear()
-        self._coming.clear()
 
     def _move(self, taken: Hold, before: float, at: float) -> None:
         at, amounts = self._at(at), taken.amounts
@@ -406,12 +405,10 @@ class Book:
 
     def _forget(self, taken: Hold) -> float:
         """Return the time at which a hold was taken that isn't one of those that aren't written any more."""
-        index, coming = self.unwritten.index(taken), self._coming[taken.capability]
+        index = self.unwritten.index(taken)
         del self.unwritten[index]
-        coming[0] -= 1
-        coming[1] -= taken.bytes_out
-        if not coming[0]:
-            del self._coming[taken.capability]
+        self._calls[taken.capability] -= 1
+        self._bytes_out[taken.capability] -= taken.bytes_out
         return self._times.pop(index)
 
     def _at(self, now: float) -> float:
@@ -472,19 +469,9 @@ class Book:
             if now is not None:
                 window.slide(now)
             return window.level, 0
-        meter = limit.meter
-        if meter == "in_flight":
-            return 0, _sum(self.in_flight, name)
-        held: int | float = _sum(self.held[meter], name) if meter in HELD else 0
-        if meter == "journal_bytes":
-            held = _sum(self.held["bytes_in"], name)
-        if self.unwritten and meter not in HELD:
-            each_of = "bytes_out" if meter == "journal_bytes" else meter
-            held += sum(each.of(each_of) for each in self.unwritten if name in (None, each.capability))
-        if name is not None:
-            totals = self.totals.get(name)
-            return 0 if totals is None else used(meter, name, totals, self.agents), held
-        return sum(used(meter, each, totals, self.agents) for each, totals in self.totals.items()), held
+        names = self._names() if name is None else (name,)
+        spent = sum(used(limit.meter, each, self.totals.get(each, _UNUSED), self.agents) for each in names)
+        return spent, sum(self._pending(limit.meter, each) for each in names)
 
     def _seen(self, capability: str, meter: str) -> tuple[Collection[Digest], set[Digest]]:
         """Return the targets of calls that were sent, and the new ones of those that are about to be."""
@@ -581,10 +568,8 @@ def used(meter: str, name: str, totals: Totals, agents: Collection[str]) -> int 
             return totals.bytes_out + totals.bytes_in
         case "journal_records":
             return ENTRIES * totals.calls
+        case "in_flight":
+            return 0  # what is in flight is held
         case _:
             found: int | float = getattr(totals, meter)
             return found
-
-
-def _sum(counter: Counter[str], name: str | None) -> int | float:
-    return sum(counter.values()) if name is None else counter[name]

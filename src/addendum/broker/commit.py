@@ -54,9 +54,8 @@ class Commits:
             blobs.update(some)
             new.append(settled.entry())
         stored = self.write([*new, *alarms], blobs, done)
-        if self.notice is not None:
-            for alarm in alarms:
-                self.notice({"event": "frozen", **alarm.body})
+        for alarm in alarms:
+            self.tell({"event": "frozen", **alarm.body})
         known, records = self.journal.history.records, []
         for entry in stored:
             if entry.kind == "record":
@@ -65,6 +64,12 @@ class Commits:
                 if not record.is_read:
                     self._count(record, entry)
         return records
+
+    def tell(self, event: dict[str, Any]) -> None:
+        """Tell whoever watches. What every call is told of with looks first whether anybody does: making the event
+        takes longer than this."""
+        if self.notice is not None:
+            self.notice(event)
 
     def write(self, new: Sequence[Entry], blobs: Mapping[Digest, bytes], done: Sequence[Done] = ()) -> list[Stored]:
         """Append entries. Raises `StoreError`; the outcomes `done` that they hold are then kept here."""
@@ -109,7 +114,7 @@ class Commits:
             tally.superseded += 1
             self.superseded.add(replaced)
         if self.notice is not None:
-            self.notice(
+            self.tell(
                 {
                     "event": "settled",
                     "identity": record.origin,

@@ -59,13 +59,9 @@ class Desk:
         """What the run may do."""
         return self.accounts.grant
 
-    def bounded(self, capability: Capability) -> Capability:
-        """Return a capability within the grant's limits per call."""
-        return self.accounts.bounded(capability)
-
     def outside(self, call: Call) -> Halt | None:
         """Return the stop for a payload that the grant's narrowing leaves out."""
-        schema = self.accounts.grant.where.get(call.capability)
+        schema = self.grant.where.get(call.capability)
         if not schema or call.refused:
             return None
         problem = self.schemas.problem(schema, call.payload)

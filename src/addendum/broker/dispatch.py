@@ -93,6 +93,8 @@ class Dispatcher:
         return self._loop
 
     def _start(self, requests: Sequence[tuple[Request, float]]) -> None:
+        """Start calls. A task is kept until it answers. One that is cancelled before its first step never does, and is
+        kept as long as the dispatcher, of which nobody has any use then: its loop was ended. Its call gets overdue."""
         loop = asyncio.get_running_loop()
         for request, timeout in requests:
             self._tasks.add(loop.create_task(self._call(request, timeout, loop)))
@@ -101,7 +103,7 @@ class Dispatcher:
         """Let the provider do the work of one call. The answer is put into the queue at the very end: the thread that
         waits for it goes on only when this one lets it, so nothing is left to do then, such as a task's callback.
 
-        The timer does what `asyncio.timeout` does for a task that nobody but this call has."""
+        The timer does what `asyncio.timeout` does for a task that nobody but this call has (ADR 0001)."""
         task = asyncio.current_task(loop)
         assert task is not None
         started = time.perf_counter()

@@ -247,17 +247,17 @@ class Drive:
                 records = self._answers()
                 if records or not flights.coming:
                     return records
-            found = settler.answered(self._take(self._pause(now)) or settler.overdue(now))
+            found = settler.answered(self._take(self._pause()) or settler.overdue(now))
             if found:
                 return found
 
-    def _pause(self, now: float) -> float:
-        """Return how long to wait for an answer at most, in seconds."""
-        flights, pause = self.settler.flights, POLL
+    def _pause(self) -> float:
+        """Return how long to wait for an answer at most, in seconds from now: what went before may have taken long."""
+        flights, clock, pause = self.settler.flights, self.settler.clock, POLL
         if flights.timers:
-            pause = min(pause, max(0.0, flights.timers[0].due - now))
+            pause = min(pause, max(0.0, flights.timers[0].due - clock.monotonic()))
         if flights.later is not None:
-            pause = min(pause, max(0.01, flights.later - self.settler.clock.now()))
+            pause = min(pause, max(0.01, flights.later - clock.now()))
         return pause
 
     def _take(self, pause: float) -> list[Answered]:

@@ -16,7 +16,7 @@ from addendum.records.entries import Attempt
 
 @dataclass(slots=True)
 class Flight:
-    """A call in flight: its decision, its hold, how often it was tried with this one, its attempt and the seq of that,
+    """A call in flight: its decision, its hold, how often it was tried with this one, its attempt as it was written,
     and when it is given up at the latest (on the monotonic clock)."""
 
     decision: Execute
@@ -24,7 +24,6 @@ class Flight:
     hold: Hold
     tries: int
     attempt: Attempt
-    seq: int
     overdue: float
 
     @property

@@ -285,7 +285,7 @@ def settling(run: str, history: History, new: Sequence[Entry], ledger: Ledger | 
     found: list[Entry] = []
     name = ""
     for entry in new:
-        held = _held(history, entry) if entry.kind in ENDS else None
+        held = _held(history, entry)
         if held is None:
             continue
         body, (principal, number) = entry.body, held
@@ -305,7 +305,7 @@ def apart(history: History, new: Sequence[Entry]) -> list[list[Entry]]:
     parts: list[list[Entry]] = [[]]
     principal = ""
     for entry in new:
-        held = _held(history, entry) if entry.kind in ENDS else None
+        held = _held(history, entry)
         if held is not None:
             if principal and held[0] != principal:
                 parts.append([])
@@ -314,6 +314,6 @@ def apart(history: History, new: Sequence[Entry]) -> list[list[Entry]]:
     return parts
 
 
-def _held(history: History, end: Entry) -> tuple[str, int] | None:
+def _held(history: History, entry: Entry) -> tuple[str, int] | None:
     """Return in whose accounts the attempt is held that an entry ends, and its number."""
-    return history.held_by(end.body["attempt"])
+    return history.held_by(entry.body["attempt"]) if entry.kind in ENDS else None

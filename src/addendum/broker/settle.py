@@ -74,7 +74,6 @@ class Settler:
     flights: Flights = field(default_factory=Flights)
     schemas: Schemas = field(default_factory=Schemas)
     commits: Commits = field(init=False)
-    _capabilities: dict[str, Capability] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.commits = Commits(self.journal, self.notice)
@@ -109,7 +108,7 @@ class Settler:
                     known.append(answer)
                 continue
             call = decision.call
-            capability = self._capability(call.capability)
+            capability = self.accounts.bounded(self.rule.catalog[call.capability])
             if decision.finding is not None:
                 self._note(decision, decision.finding)
             problem = _problem(call, capability, self.schemas)
@@ -128,13 +127,6 @@ class Settler:
             known += self.commits.commit(refused)
         self.admit()
         return known
-
-    def _capability(self, name: str) -> Capability:
-        """Return a capability within the grant's limits per call, neither of which changes in a drive."""
-        found = self._capabilities.get(name)
-        if found is None:
-            found = self._capabilities[name] = self.desk.bounded(self.rule.catalog[name])
-        return found
 
     def _gate(self, decision: Execute, capability: Capability) -> Halt | None:
         """Queue a call, or let it wait for a person whom a rule of the grant asks for."""
@@ -207,9 +199,8 @@ class Settler:
         )
 
     def tell(self, event: dict[str, Any]) -> None:
-        """Tell whoever watches. An event of every call is made only if somebody does."""
-        if self.notice is not None:
-            self.notice(event)
+        """Tell whoever watches."""
+        self.commits.tell(event)
 
     def _ask(self, asks: list[tuple[Execute, Capability]]) -> None:
         """Ask people: the question is durable, and nobody waits for the answer here."""
@@ -281,31 +272,32 @@ class Settler:
         for decision, capability, hold, tries in ready:
             number += 1
             if tries == 1 and decision.retries is not None:
-                new.append(_void(decision.retries.seq, decision.retries, "it may be retried by itself"))
+                new.append(_void(decision.retries, "it may be retried by itself"))
             attempt = self.draft.attempt(decision, capability, number, blobs)
             attempts.append(attempt)
             new.append(attempt.entry())
             taken.append((number, hold))
-        seqs = [entry.seq for entry in self.desk.write(new, blobs, taken) if entry.kind == "attempt"]
+        written = [entry.seq for entry in self.desk.write(new, blobs, taken) if entry.kind == "attempt"]
+        attempts = [attempt._replace(seq=seq) for attempt, seq in zip(attempts, written, strict=True)]
         if self.journal.cancelled or self.journal.history.revoked:
             # An operator's word that came before these attempts: none of them leaves.
-            self._recall(ready, attempts, seqs)
+            self._recall(ready, attempts)
             return
         flying, requests = self.flights.flying, []
         overdue = self.clock.monotonic() + GRACE
-        for (decision, capability, hold, tries), attempt, seq in zip(ready, attempts, seqs, strict=True):
+        for (decision, capability, hold, tries), attempt in zip(ready, attempts, strict=True):
             timeout = capability.timeout
-            flying[attempt.number] = Flight(decision, capability, hold, tries, attempt, seq, overdue + timeout)
+            flying[attempt.number] = Flight(decision, capability, hold, tries, attempt, overdue + timeout)
             requests.append((self.draft.request(decision.call, attempt), timeout))
             if self.notice is not None:
-                self.notice(_dispatched(attempt, tries))
+                self.tell(_dispatched(attempt, tries))
         self.commits.tally.dispatched += len(requests)
         self.dispatcher.send(requests)
 
-    def _recall(self, ready: Sequence[Ready], attempts: Sequence[Attempt], seqs: Sequence[int]) -> None:
+    def _recall(self, ready: Sequence[Ready], attempts: Sequence[Attempt]) -> None:
         """Take attempts back that were written and not sent."""
         why = f"the run was {'cancelled' if self.journal.cancelled else 'revoked'} before it was sent"
-        self.commits.write([_void(seq, attempt, why) for seq, attempt in zip(seqs, attempts, strict=True)], {})
+        self.commits.write([_void(attempt, why) for attempt in attempts], {})
         for each in ready:
             self.accounts.settle(each.hold)
             if self.journal.history.revoked:
@@ -399,7 +391,7 @@ class Settler:
                 Entry(
                     "retry",
                     {
-                        "attempt": flight.seq,
+                        "attempt": flight.attempt.seq,
                         "failure": {"code": error.code, "message": error.message[:MESSAGE], "retryable": True},
                         "cost": cost,
                         "micros": round(seconds * 1_000_000),
@@ -446,7 +438,7 @@ class Settler:
             outcome,
             stow(data, outcome.value, blobs) if isinstance(outcome, Success) else None,
             fingerprint=flight.attempt.fingerprint,
-            attempt=flight.seq,
+            attempt=flight.attempt.seq,
             cost=cost,
             tokens=tokens,
             seconds=answer.seconds,
@@ -486,9 +478,9 @@ def _lost(flight: Flight) -> Halt:
         f"The call {flight.call.identity} of {flight.call.capability} was sent and its outcome isn't known.",
         "Find out what became of it, then `addendum reconcile RUN` with the result, or declare it abandoned.",
         flight.call,
-        {"attempt": flight.seq, "key": flight.attempt.key},
+        {"attempt": flight.attempt.seq, "key": flight.attempt.key},
     )
 
 
-def _void(seq: int, attempt: Attempt, why: str) -> Entry:
-    return Entry("abandon", {"attempt": seq, "by": "host", "reason": f"{attempt.effect}: {why}"})
+def _void(attempt: Attempt, why: str) -> Entry:
+    return Entry("abandon", {"attempt": attempt.seq, "by": "host", "reason": f"{attempt.effect}: {why}"})

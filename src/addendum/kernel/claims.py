@@ -429,7 +429,7 @@ class Claims:
 
     def equals(self, call: EqualKey) -> list[Record]:
         """Return every record that has a call's capability and digest, claimed or not."""
-        equals = (self._equal or self._index()).get(call)
+        equals = self._index().get(call)
         return equals.every if equals is not None else []
 
     def _index(self) -> Index:

@@ -87,7 +87,7 @@ class Rule:
         known, equal = call.identity in self.claims.prefix, bool(self.claims.equals(call.call))
         superseded = self.superseding(call) if known or self.claims.sources.history.replacing else None
         retried = self._unresolved(call) if self.attempts else None
-        if retried is not None and not isinstance(retried, Attempt):
+        if isinstance(retried, Halt | Wait):
             return retried
         halt = (
             (self._divergent(call, superseded) if known else None)

@@ -240,7 +240,7 @@ class Loop:
     def _settle(self) -> Generator[Request, Reply, list[Record] | Halt]:
         while self._fresh:
             every = tuple(self._fresh.values())
-            calls = tuple([call for call in every if call.is_read]) or every
+            calls = tuple(call for call in every if call.is_read) or every
             for call in calls:
                 del self._fresh[call.number]
             reply = yield Settle(calls)
@@ -457,17 +457,16 @@ class Loop:
             return
         replayed = record.seq not in self._new
         self.served += replayed
-        if self.notice is None:
-            return
-        self._tell(
-            {
-                "event": "replayed" if replayed else "handed_over",
-                "identity": call.identity,
-                "capability": call.capability,
-                "seq": record.seq,
-                "ok": record.ok,
-            }
-        )
+        if self.notice is not None:
+            self._tell(
+                {
+                    "event": "replayed" if replayed else "handed_over",
+                    "identity": call.identity,
+                    "capability": call.capability,
+                    "seq": record.seq,
+                    "ok": record.ok,
+                }
+            )
 
     def _tell(self, event: dict[str, Any]) -> None:
         if self.notice is None:

@@ -22,18 +22,16 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
 from addendum.authority.catalog import Capability
-from addendum.canon import MAX_DEPTH
+from addendum.canon import LEAVES, MAX_DEPTH
 from addendum.errors import CapabilityError, ConfigError
 from addendum.ports import Provider, Reply, Request
 from addendum.providers.signature import Signature, declared, read
 from addendum.providers.threads import LoopThread, NoThread, Threads
-
-_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +115,7 @@ class LocalProvider:
             raise CapabilityError("provider_error", f"nobody does the work of {request.capability}")
         arguments = handler.signature.bind(request)
         try:
-            value = handler.call(**arguments)
-            return self._reply(await value if inspect.isawaitable(value) else value)
+            return self._reply(await _awaited(handler.call(**arguments)))
         except NoThread:
             message = "no thread was free within the time limit; nothing was done"
             raise CapabilityError("rate_limited", message, retryable=True) from None
@@ -130,8 +127,7 @@ class LocalProvider:
             return await self.rest.lookup(capability, key) if self.rest is not None else None
         if handler.lookup is None:
             return None
-        found = handler.lookup(key)
-        found = await found if inspect.isawaitable(found) else found
+        found = await _awaited(handler.lookup(key))
         return None if found is None else self._reply(found)
 
     def _beside(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -139,8 +135,7 @@ class LocalProvider:
         return function if _is_async(function) else functools.partial(self._in_thread, function)
 
     async def _in_thread(self, function: Callable[..., Any], /, *given: Any, **named: Any) -> Any:
-        value = await self._threads.run(functools.partial(function, *given, **named))
-        return await value if inspect.isawaitable(value) else value
+        return await _awaited(await self._threads.run(functools.partial(function, *given, **named)))
 
     def _reply(self, value: Any) -> Reply:
         given = value.value if isinstance(value, Reply) else value
@@ -154,14 +149,14 @@ class LocalProvider:
         """Write models and dataclasses as the JSON that they declare. All else stays: the broker refuses what is no
         JSON, so that nothing is converted silently."""
         kind = type(value)
-        if kind in _PLAIN or depth > MAX_DEPTH:
+        if kind in LEAVES or depth > MAX_DEPTH:
             return value
         if kind is dict:
             # The most frequent items stay without a call.
             items = value.items()
-            return {key: each if type(each) in _PLAIN else self._written(each, depth + 1) for key, each in items}
+            return {key: each if type(each) in LEAVES else self._written(each, depth + 1) for key, each in items}
         if kind is list or kind is tuple:
-            return [each if type(each) in _PLAIN else self._written(each, depth + 1) for each in value]
+            return [each if type(each) in LEAVES else self._written(each, depth + 1) for each in value]
         if isinstance(value, BaseModel):
             return value.model_dump(mode="json", by_alias=True)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -169,6 +164,11 @@ class LocalProvider:
                 self._adapters[kind] = TypeAdapter(kind)
             return self._adapters[kind].dump_python(value, mode="json", by_alias=True)
         return value
+
+
+async def _awaited(value: Any) -> Any:
+    """Return what a handler gave, or what comes of it if that is to be awaited."""
+    return await value if inspect.isawaitable(value) else value
 
 
 def _same(one: Callable[..., Any], other: Callable[..., Any] | None) -> bool:

@@ -51,9 +51,7 @@ class Signature:
         """Return the keyword arguments for one dispatch."""
         found: dict[str, Any] = dict.fromkeys(self.requests, request)
         try:
-            value = request.payload
-            if self.adapter is not None:
-                value = self.adapter.validator.validate_python(value)
+            value = request.payload if self.adapter is None else self.adapter.validate_python(request.payload)
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False)[0]
             where = "/".join(str(part) for part in first["loc"])

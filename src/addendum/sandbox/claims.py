@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Final, Never
 
-from addendum.canon import Json, dumps
+from addendum.canon import Json, dumps, freeze
 from addendum.errors import LimitExceeded, UsageError
 from addendum.identity import positive
 from addendum.ports import (
@@ -100,10 +100,10 @@ class Claims:
 
     def answers(self, answers: Sequence[Answer], ahead: Sequence[Known]) -> list[Json]:
         """Settle a call, or those of a batch; return what the guest gets for each, in order: a list for one alone,
-        texts for a batch (guest/body.py says why). Raises `UsageError`, with nothing settled, if one of them doesn't
-        wait or is there twice."""
+        texts for a batch (ADR 0055). In a list, a tuple is a list as well, which is what text makes of it. Raises
+        `UsageError`, with nothing settled, if one of them doesn't wait or is there twice."""
         if len(answers) == 1 and answers[0].call in self.waiting:
-            return [self._answer(answers[0], ahead)]
+            return [freeze(self._answer(answers[0], ahead))]
         numbers = {answer.call for answer in answers if answer.call in self.waiting}
         if len(numbers) < len(answers):
             asked = ", ".join(str(answer.call) for answer in answers if answer.call not in numbers) or "one of them"
@@ -123,7 +123,7 @@ class Claims:
     def table(self, ahead: Sequence[Known]) -> str:
         """Return the text of a table of known answers."""
         self._known.update(known.identity for known in ahead)
-        return json.dumps({known.identity: self._outcome(known.outcome, known.identity) for known in ahead})
+        return dumps({known.identity: self._outcome(known.outcome, known.identity) for known in ahead})
 
     def returned(self, text: object) -> Returned:
         """Return the end that a result's JSON text says."""

@@ -27,7 +27,7 @@ from pydantic_monty import (
     ResourceLimits,
 )
 
-from addendum.canon import Json, freeze
+from addendum.canon import Json, dumps
 from addendum.errors import LimitExceeded, SandboxCrashed, SandboxMissing, UsageError
 from addendum.ports import Answer, End, Known, Limits, Script, Turn
 from addendum.sandbox.claims import Claims, over
@@ -233,7 +233,7 @@ class EmbeddedSession:
             "await _wf_main(orchestrate, _wf_args, _wf_ahead)",
             inputs={
                 "_wf_nonce": self._nonce,
-                "_wf_args": json.dumps(self._args),
+                "_wf_args": dumps(self._args),
                 "_wf_ahead": self._claims.table(ahead),
             },
             print_callback=_drop,
@@ -245,14 +245,11 @@ class EmbeddedSession:
             held, self._held = self._held, None
             if held != answers[0].call or len(answers) > 1:
                 refuse("two strands wait where one can")
-            return snapshot.resume({"return_value": freeze(told[0])})
+            return snapshot.resume({"return_value": told[0]})
         if not isinstance(snapshot, FutureSnapshot):
             refuse("it is out of order")
         return snapshot.resume(
-            {
-                self._numbers.pop(answer.call): {"return_value": freeze(each)}
-                for answer, each in zip(answers, told, strict=True)
-            }
+            {self._numbers.pop(answer.call): {"return_value": each} for answer, each in zip(answers, told, strict=True)}
         )
 
     def _run(self, snapshot: _Snapshot) -> End | None:

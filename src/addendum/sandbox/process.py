@@ -4,7 +4,6 @@ it, is the backend's `Launch`.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -14,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from addendum.canon import Json
+from addendum.canon import Json, dumps
 from addendum.errors import SandboxCrashed, UsageError
 from addendum.ports import Answer, End, Known, Limits, Script, Turn
 from addendum.sandbox.claims import Claims, over
@@ -238,7 +237,7 @@ class ProcessSession:
             "start": {
                 "nonce": self._nonce,
                 "script": self._script.annotated,
-                "args": json.dumps(self._args),
+                "args": dumps(self._args),
                 "known": self._claims.table(ahead),
                 "limits": {
                     "turn_seconds": limits.turn_seconds,

@@ -13,7 +13,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any, Literal
 
-from addendum.canon import Json, freeze
+from addendum.canon import Json
 from addendum.ports import Answer, End, Known, Limits, Script, Turn
 from addendum.sandbox.claims import Claims
 from addendum.sandbox.prelude import guest, prelude
@@ -81,7 +81,7 @@ class InProcessSession:
         """Hand a batch of outcomes over; see `ports.BatchSession`."""
         told = self.claims.answers(answers, ahead)
         for answer, each in zip(answers, told, strict=True):
-            self.waiting.pop(answer.call).settle(freeze(each))
+            self.waiting.pop(answer.call).settle(each)
         return self._turn()
 
     def _turn(self) -> Turn:

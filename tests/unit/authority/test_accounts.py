@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from addendum.authority.accounts import Accounts, Hold, Later, Over
 from addendum.authority.book import Book
 from addendum.authority.catalog import Capability
-from addendum.authority.grant import from_json
+from addendum.authority.grant import METERED, from_json, of_whole
 from addendum.authority.window import Window
 from addendum.canon import Json
 from addendum.records.history import Dispatch, History, Totals
@@ -292,6 +292,29 @@ def test_no_call_looks_at_the_holds_of_those_before_it() -> None:
     accounts = opened(own=limits, limits=[{"meter": "journal_records", "max": 10**6}])
     accounts.book.unwritten = Closed()
     assert all(isinstance(reserve(accounts), Hold) for _ in range(3))
+
+
+@pytest.mark.parametrize("meter", METERED)
+def test_a_hold_counts_by_each_meter_before_and_after_it_is_written(meter: str) -> None:
+    """Until it is in the totals, what it takes is held: of one capability, and of all of them."""
+    accounts = opened(own=[{"meter": meter, "max": 10**6}], limits=[{"meter": meter, "max": 10**6}])
+    limits = [limit for limit in accounts.grant.every if limit.per == "run" and not of_whole(limit)]
+    holds = [each for size in (3, 4) if isinstance(each := reserve(accounts, size=size), Hold)]
+    asked = sum(hold.of(meter) for hold in holds)
+    assert asked
+    for limit in limits:
+        assert accounts.level(limit) == (0, asked)
+    accounts.written()
+    totals = accounts.history.totals.setdefault(MAIL.name, Totals())
+    totals.calls, totals.bytes_out = 2, 7
+    for limit in limits:
+        assert sum(accounts.level(limit)) == asked
+    for hold in holds:
+        accounts.settle(hold)
+    totals.cost, totals.tokens, totals.bytes_in, totals.seconds = 5, 6, 8, 1.5
+    came = {"cost_usd": 5, "tokens": 6, "bytes_in": 8, "seconds": 1.5, "in_flight": 0, "journal_bytes": 15}
+    for limit in limits:
+        assert accounts.level(limit) == (came.get(meter, asked), 0)
 
 
 @pytest.mark.parametrize("known", [0, 2, 3, 5])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from addendum.canon import Json
 from addendum.errors import ProtocolViolation
 from addendum.ports import Answer, Handed, Limits
 from addendum.records.outcome import Success
@@ -30,6 +31,14 @@ def claims() -> Claims:
 def arrived(*branches: int) -> str:
     """Return what a guest says of answers that arrived."""
     return "\n".join(f"{AT.format(branch)}\n\n0\n" for branch in branches)
+
+
+def test_one_answer_alone_is_a_list_of_its_own(claims: Claims) -> None:
+    """With a list where the host has a tuple, and nothing that it goes on to change."""
+    inner: list[Json] = [1]
+    (told,) = claims.answers([Answer(2, Success({"a": ("x", inner)}))], ())
+    inner.append(2)
+    assert told == [1, {"a": ["x", [1]]}]
 
 
 def test_every_answer_arrives_once(claims: Claims) -> None:
