@@ -32,9 +32,7 @@ FrameKind = Literal["call", "loop", "branch", "site"]
 _POSITIVE: Final = "[1-9][0-9]{0,15}"
 _NUMBER: Final = f"(?:0|{_POSITIVE})"
 _NAME: Final = r'"(?:[^"\\]|\\.)*"'
-_PART = re.compile(
-    rf'([^\[\]:"\s]+)(?::({_POSITIVE}))?(?:\[({_NUMBER}|{_NAME})\])?'
-)
+_PART = re.compile(rf'([^\[\]:"\s]+)(?::({_POSITIVE}))?(?:\[({_NUMBER}|{_NAME})\])?')
 
 
 @dataclass(frozen=True, slots=True)

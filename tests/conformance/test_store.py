@@ -306,7 +306,9 @@ def test_threads_take_turns(store: Store, several: int) -> None:
     bodies = _bodies(store)
     assert len(bodies) == 60 * several
     assert all(bodies[::several] == bodies[n::several] for n in range(several))
-    assert sorted((body["by"], body["n"]) for body in bodies[::several]) == [(name, n) for name in range(6) for n in range(10)]
+    assert sorted((body["by"], body["n"]) for body in bodies[::several]) == [
+        (name, n) for name in range(6) for n in range(10)
+    ]
     assert _verified(store) == store.head("r-1")[1]
 
 
