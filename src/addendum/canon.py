@@ -216,7 +216,7 @@ def parse(text: str | bytes) -> Json:
 def loads(data: bytes | str) -> Json:
     """Read canonical JSON back: what `canonical` wrote is equal to what it makes of this. Raises `ValueError` for text
     that is no JSON. What a person or a provider wrote is read with `parse`."""
-    read: Json = doubles(json.loads(data if isinstance(data, str) else data.decode("utf-8")))
+    read: Json = doubles(json.loads(data))
     return read
 
 
