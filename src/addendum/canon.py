@@ -75,12 +75,11 @@ def canonical(value: object, *, max_bytes: int | None = None, max_depth: int = M
 
 
 def around(record: Mapping[str, Json], key: str, data: bytes) -> bytes | None:
-    """Return the canonical bytes of an own record whose value under `key`, a plain word, has the canonical bytes `data`:
-    these take the place of a null, so that the value isn't encoded again. None if there is more in the record than leaves
-    that the standard library's encoder writes as `canonical` does, which is asked then.
+    """Return the canonical bytes of an own record whose value under `key`, a plain word, has the canonical bytes
+    `data`: these take the place of a null, so that the value isn't encoded again. None if the record has more beside it
+    than leaves that the standard library's encoder writes as `canonical` does, which has to be asked then.
 
-    The null is found by its key: in no other text is a quote before a word that isn't escaped, and one level has a key
-    once.
+    No other text in it looks like that key and its null: within a text, a quote is escaped.
     """
     rest = {**record, key: None}
     if not _exact(rest.values(), 0):
@@ -218,7 +217,7 @@ def parse(text: str | bytes) -> Json:
 def loads(data: bytes | str) -> Json:
     """Read canonical JSON back: what `canonical` wrote is equal to what it makes of this. Raises `ValueError` for text
     that is no JSON. What a person or a provider wrote is read with `parse`."""
-    read: Json = doubles(json.loads(data if isinstance(data, str) else data.decode("utf-8")))
+    read: Json = doubles(json.loads(data))
     return read
 
 

@@ -33,6 +33,29 @@ def test_the_bytes_are_those_of_the_library_whichever_encoder_writes_them(value:
     assert canon.canonical(value) == rfc8785.dumps(value)
 
 
+WORDS = st.sampled_from(["a", "payload", "result", "b"])
+
+
+@given(
+    st.dictionaries(WORDS, LEAVES | NUMBERS | WORDS.map('"{}":null'.format), max_size=4),
+    WORDS,
+    values(LEAVES | NUMBERS),
+)
+def test_bytes_around_a_value_are_those_of_the_whole(record: dict[str, Any], key: str, value: Any) -> None:
+    """Or they are left to be worked out, where a number isn't written as the standard library writes it."""
+    data = canon.around({**record, key: value}, key, canon.canonical(value))
+    others = [each for name, each in record.items() if name != key]
+    if data is None:
+        assert any(isinstance(each, float) for each in others)
+    else:
+        assert data == canon.canonical({**record, key: value})
+
+
+@pytest.mark.parametrize("other", [[], {}, canon.MAX_INT + 1, "\ud800", 1.0, b""])
+def test_what_is_no_plain_leaf_is_not_written_around_a_value(other: Any) -> None:
+    assert canon.around({"a": other, "payload": 1}, "payload", b"1") is None
+
+
 FRACTIONS = st.floats(1e-5, 1e17) | st.decimals(-(10**6), 10**6, places=3).map(float)
 EDGES = [1e-4, math.nextafter(1e-4, 0), 1e15, math.nextafter(1e15, 0), 999999999999999.5, 0.1, 1e21, 5e-324, -0.0, 1.0]
 

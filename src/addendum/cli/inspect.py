@@ -26,7 +26,7 @@ def runs(
 ) -> int:
     """List the runs of a store, newest first.
 
-    A store that may only be read is read as it is; nothing is made beside it.
+    A store that may only be read is read as it is, unless an older program made it; nothing is made beside it.
     """
     from addendum.cli.views import runs as view
     from addendum.runs import query

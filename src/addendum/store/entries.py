@@ -19,7 +19,7 @@ from addendum.records.stored import ENVELOPE, Entry, Stored
 
 
 class Prepared(NamedTuple):
-    """An entry that is fit to be kept: its body as canonical JSON, in text and in bytes, and as it is read from that."""
+    """An entry that is fit to be kept: its body as canonical JSON, in text and bytes, and as it is read from that."""
 
     kind: str
     text: str

@@ -210,7 +210,7 @@ def test_a_file_that_was_corrupted_is_a_typed_error_with_a_way_out(
             for (trigger,) in list(connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")):
                 connection.execute(f"DROP TRIGGER {trigger}")
             change = "SET body = 'no json'" if damage == "body" else ""
-            sixth = "WHERE place & 4294967295 = 6"
+            sixth = "WHERE key & 4294967295 = 6"
             connection.execute(f"UPDATE {table} {change} {sixth}" if change else f"DELETE FROM {table} {sixth}")
             connection.commit()
     if damage == "pages":
