@@ -570,8 +570,8 @@ class _Interrupts:
 def test_nothing_is_written_into_a_transaction_that_was_interrupted(
     path: Path, monkeypatch: pytest.MonkeyPatch, append: list[Entry], rolled_back: bool
 ) -> None:
-    """^C right after a transaction was begun, also where it can't be undone at once: what is appended next is durable, and
-    others can write."""
+    """^C right after a transaction was begun, also where it can't be undone at once: what is appended next is durable,
+    and others can write."""
     with _opened(path) as store, _raw(path) as other:
         store.append("r", [NOTE])
         database = store._database
