@@ -1,11 +1,17 @@
-"""What stands in the journal of a principal's accounts, as entries: holds, and what settles them."""
+"""What stands in the journal of a principal's accounts, as entries: holds, and what settles them.
+
+Every call writes one of each, so their canonical bytes are put together here instead of being worked out of the body:
+the keys are known, and so is their order. What is rare, or isn't ASCII, is left to the store.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from json.encoder import encode_basestring
 from typing import Any, TypeAlias
 
 from addendum.authority.book import Hold
+from addendum.canon import MAX_INT
 from addendum.records.stored import Entry
 
 Key: TypeAlias = "tuple[str, int]"
@@ -15,22 +21,57 @@ Key: TypeAlias = "tuple[str, int]"
 def hold_entry(key: Key, hold: Hold, at: float) -> Entry:
     """Return the entry that a call is about to be sent, at a time in seconds since 1970."""
     run, number = key
-    return Entry("hold", {"run": run, "attempt": number, "at_ms": round(at * 1000), **hold_body(hold)})
+    at_ms = round(at * 1000)
+    name, cost, out, back, tokens, seconds, agentic, _, targets = hold
+    rare = seconds or agentic or cost > MAX_INT or out > MAX_INT or back > MAX_INT or tokens > MAX_INT
+    if rare or not (run + name).isascii() or (targets and not "".join(targets).isascii()):
+        return Entry("hold", {"run": run, "attempt": number, "at_ms": at_ms, **hold_body(hold)})
+    body: dict[str, Any] = {
+        "run": run,
+        "attempt": number,
+        "at_ms": at_ms,
+        "capability": name,
+        "cost": cost,
+        "bytes_out": out,
+    }
+    taken = seen = said = ""
+    if back:
+        body["bytes_in"] = back
+        taken = f',"bytes_in":{back}'
+    if targets:
+        body["targets"] = targets
+        values = [f'{encode_basestring(meter)}:"{targets[meter]}"' for meter in sorted(targets)]
+        seen = f',"targets":{{{",".join(values)}}}'
+    if tokens:
+        body["tokens"] = tokens
+        said = f',"tokens":{tokens}'
+    text = (
+        f'{{"at_ms":{at_ms},"attempt":{number}{taken},"bytes_out":{out},"capability":{encode_basestring(name)},'
+        f'"cost":{cost},"run":{encode_basestring(run)}{seen}{said}}}'
+    )
+    return Entry("hold", body, text.encode())
 
 
 def settle_entry(key: Key, cost: int, tokens: int, bytes_in: int, micros: int) -> Entry:
     """Return the entry that says what became of a call: what it really took, in nano-dollars and microseconds."""
     run, number = key
     body: dict[str, Any] = {"run": run, "attempt": number}
+    text = f'{{"attempt":{number}'
     if bytes_in:
         body["bytes_in"] = bytes_in
+        text += f',"bytes_in":{bytes_in}'
     if cost:
         body["cost"] = cost
+        text += f',"cost":{cost}'
     if micros:
         body["micros"] = micros
+        text += f',"micros":{micros}'
+    text += f',"run":{encode_basestring(run)}'
     if tokens:
         body["tokens"] = tokens
-    return Entry("settle", body)
+        text += f',"tokens":{tokens}'
+    rare = cost > MAX_INT or tokens > MAX_INT or bytes_in > MAX_INT or micros > MAX_INT or not run.isascii()
+    return Entry("settle", body, None if rare else (text + "}").encode())
 
 
 def hold_body(hold: Hold) -> dict[str, Any]:

@@ -129,8 +129,14 @@ class SqlStore:
         new = prepare(entries)
         other = prepare(beside.entries, back=False) if beside is not None else []
         own, at = (beside.own, beside.at) if beside is not None else (None, None)
-        if len(new) == 1 and not blobs and not other and at is None:
-            added = self._follow(run, new, own, lease, self._database.write_alone)
+        if len(new) == 1 and len(other) < 2 and not blobs:
+            # What every call writes, and where it has accounts, there: one statement, which is its own transaction.
+            if beside is not None and other:
+                added = self._follow_both(run, new, lease, beside, other)
+            elif at is None:
+                added = self._follow(run, new, own, lease, self._database.write_alone)
+            else:
+                added = []
             if added:
                 return added
         if blobs:
@@ -168,6 +174,38 @@ class SqlStore:
             return []
         self._add(run, added[1:], new[1:])
         self._remember(run, added)
+        return added
+
+    def _follow_both(
+        self, run: str, new: list[Prepared], lease: Lease | None, beside: Beside, other: list[Prepared]
+    ) -> list[Stored]:
+        """What `_follow` does, for an entry in each of two journals."""
+        known, theirs = self._heads.get(run), self._heads.get(beside.run)
+        if known is None or beside.own not in (None, known[0]) or (lease is not None and lease.run != run):
+            return []
+        if theirs is None or beside.at not in (None, theirs[0]) or beside.run == run:
+            return []
+        added, others = seal(new, *known), seal(other, *theirs)
+        (seq, kind, _, link), (their_seq, their_kind, _, their_link) = added[0], others[0]
+        row: dict[str, str | int | None] = {
+            "run": run,
+            "seq": seq,
+            "kind": kind,
+            "chain": link,
+            "body": new[0].text,
+            "before": known[1],
+            "token": lease.token if lease is not None else None,
+            "their_run": beside.run,
+            "their_seq": their_seq,
+            "their_kind": their_kind,
+            "their_chain": their_link,
+            "their_body": other[0].text,
+            "their_before": theirs[1],
+        }
+        if not self._database.write_alone("follow_both", row):
+            return []
+        self._remember(run, added)
+        self._remember(beside.run, others)
         return added
 
     def _end(self, run: str, at: int | None, lease: Lease | None) -> Head:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from addendum.canon import canonical, sha256
-from addendum.errors import NotFound, StoreCorrupt, StoreError, StoreUnavailable
+from addendum.errors import JournalMoved, LeaseLost, NotFound, StoreCorrupt, StoreError, StoreUnavailable
 from addendum.ports import Beside, RunHeader
 from addendum.records.chain import START, chain
 from addendum.records.stored import Entry
@@ -757,6 +757,63 @@ def test_the_next_entry_of_a_journal_is_one_statement(path: Path) -> None:
         store.append("r", [NOTE])
         store.append("r", [NOTE], lease=lease, beside=Beside("r", own=203))
         assert {line.split()[0] for line in said} == {"INSERT"}  # no BEGIN, no SELECT, no COMMIT
+
+
+@pytest.mark.parametrize("at", [True, False], ids=["looked at", "wherever it ends"])
+def test_two_entries_in_two_journals_are_one_statement_and_all_or_nothing(path: Path, at: bool) -> None:
+    """An entry of a run's journal and one beside it, with both ends known. Where somebody else wrote to either, or has
+    the run's lease now, what is asked for is looked up: both are written, or neither."""
+    with _opened(path) as store, _opened(path) as other:
+        store.create(RunHeader("@books", "n", "t"))
+        lease = store.acquire("r")
+
+        def both() -> list[str]:
+            beside = Beside("@books", [Entry("hold", {})], books if at else None, own=own)
+            return [entry.kind for entry in store.append("r", [Entry("attempt", {})], lease=lease, beside=beside)]
+
+        def ends() -> tuple[int, int]:
+            return other.head("r")[0], other.head("@books")[0]
+
+        own, books = 200, 0
+        statements: list[str] = []
+        for number in range(1, 4):
+            assert both() == ["attempt"]
+            assert ends() == (own + 1, books + 1)
+            own, books = ends()
+            if number == 2:
+                database = store._database
+                assert isinstance(database, SqliteDatabase)
+                assert database._open is not None
+                database._open.set_trace_callback(statements.append)
+        assert {line.split()[0] for line in statements} == {"INSERT"}  # no BEGIN, no SELECT, no COMMIT
+
+        other.append("@books", [NOTE])  # another process of the principal
+        if at:
+            with pytest.raises(JournalMoved):
+                both()
+            assert ends() == (own, books + 1)
+            books += 1
+        assert both() == ["attempt"]
+        own, books = ends()
+
+        other.append("r", [NOTE])  # an operator
+        with pytest.raises(JournalMoved):
+            both()
+        assert ends() == (own + 1, books)
+        own += 1
+        assert both() == ["attempt"]
+        own, books = ends()
+
+        store.release(lease)
+        other.acquire("r")
+        with pytest.raises(LeaseLost):
+            both()
+        assert ends() == (own, books)
+        for run in ("r", "@books"):
+            head = START
+            for each in other.entries(run):
+                head = chain(head, each.kind, canonical(each.body))
+                assert each.chain == head
 
 
 def test_an_entry_beside_that_was_not_committed_is_not_followed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,20 @@ VALUES (coalesce((
     ) AND (:token IS NULL OR :token = (SELECT token FROM leases WHERE leases.run = runs.run))
 ), 0), :kind, :chain, :body);
 
+-- follow_both: Put one entry each at the ends of two journals, if the last ones there have these chains; else nothing.
+-- The first run's lease must have this token, unless that is null.
+INSERT INTO entries (key, kind, chain, body)
+SELECT CASE nth WHEN 1 THEN mine.number << 32 | :seq ELSE theirs.number << 32 | :their_seq END,
+    CASE nth WHEN 1 THEN :kind ELSE :their_kind END,
+    CASE nth WHEN 1 THEN :chain ELSE :their_chain END,
+    CASE nth WHEN 1 THEN :body ELSE :their_body END
+FROM runs AS mine CROSS JOIN runs AS theirs CROSS JOIN (SELECT 1 AS nth UNION ALL SELECT 2)
+WHERE mine.run = :run AND theirs.run = :their_run AND :before = (
+    SELECT chain FROM entries WHERE key >= mine.number << 32 AND key < (mine.number + 1) << 32 ORDER BY key DESC LIMIT 1
+) AND :their_before = (
+    SELECT chain FROM entries WHERE key >= theirs.number << 32 AND key < (theirs.number + 1) << 32 ORDER BY key DESC LIMIT 1
+) AND (:token IS NULL OR :token = (SELECT token FROM leases WHERE leases.run = mine.run));
+
 -- entries: Return a stretch of a journal in its order; the last column weighs.
 SELECT entries.key & 4294967295, entries.kind, entries.chain, entries.body
 FROM runs JOIN entries ON entries.key > (runs.number << 32) + :after AND entries.key < (runs.number + 1) << 32
