@@ -28,6 +28,9 @@ from addendum.store.statements import load, resource
 APPLICATION: Final = 0x4164646D
 """The application id of a store's file, "Addm"."""
 
+WAITED: Final = 0.001
+"""From how many seconds on a statement may have waited for another process's lock: SQLite sleeps for no less."""
+
 BUSY_SECONDS: Final = 5.0
 """How long to wait for another process's transaction."""
 
@@ -93,8 +96,10 @@ class SqliteDatabase:
                 connection = self._ready()
                 if self._only_read:
                     raise reading.unwritable(self.where)
+                began = time.monotonic()
                 changed = connection.execute(self._sql[statement], values).rowcount  # takes SQLite's lock, and commits
-                self._still_there()  # again: it may have waited for the lock while the file was replaced
+                if time.monotonic() - began >= WAITED:
+                    self._still_there()  # the file may have been replaced while it waited
                 return changed
             except (sqlite3.Error, OSError) as error:
                 raise explain(error, self.where) from error

@@ -23,7 +23,7 @@ from addendum.errors import JournalMoved, LeaseLost, NotFound, StoreCorrupt, Sto
 from addendum.ports import Beside, RunHeader
 from addendum.records.chain import START, chain
 from addendum.records.stored import Entry
-from addendum.store import sqlite_reading
+from addendum.store import sqlite, sqlite_reading
 from addendum.store.sql_store import HEADS
 from addendum.store.sqlite import SqliteDatabase, SqliteStore
 from addendum.store.statements import load
@@ -719,9 +719,12 @@ def test_an_append_that_was_not_committed_is_not_followed(path: Path, monkeypatc
 
 
 @pytest.mark.parametrize("entries", [[NOTE], [NOTE, NOTE]], ids=["one", "two"])
-def test_an_append_that_waited_while_the_file_was_replaced_has_failed(path: Path, entries: list[Entry]) -> None:
+def test_an_append_that_waited_while_the_file_was_replaced_has_failed(
+    path: Path, monkeypatch: pytest.MonkeyPatch, entries: list[Entry]
+) -> None:
     """Another process has the lock when the append begins, and the file is another one when it is let go: what is in
-    a file that nobody can open is not durable."""
+    a file that nobody can open is not durable. (Nobody sleeps here, so that no time counts as having waited.)"""
+    monkeypatch.setattr(sqlite, "WAITED", 0.0)
     with closing(SqliteStore(path)) as store, closing(sqlite3.connect(path, isolation_level=None)) as other:
         store.append("r", [NOTE])
         assert isinstance(store._database, SqliteDatabase)
