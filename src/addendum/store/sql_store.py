@@ -159,13 +159,18 @@ class SqlStore:
             self._remember(run, added)
         return added
 
+    def _known(self, run: str, at: int | None) -> Head | None:
+        """Return where this object remembers the end of a journal; None if it doesn't, or if that isn't `at`."""
+        known = self._heads.get(run)
+        return known if known is not None and at in (None, known[0]) else None
+
     def _follow(
         self, run: str, new: list[Prepared], at: int | None, lease: Lease | None, write: Callable[[str, Values], int]
     ) -> list[Stored]:
         """Put entries where this object remembers the end of a journal, without asking for it first: that it is still
         the end, and that the lease is still the run's, are conditions of the insert. Return none if they don't hold."""
-        known = self._heads.get(run)
-        if known is None or not new or at not in (None, known[0]) or (lease is not None and lease.run != run):
+        known = self._known(run, at)
+        if known is None or not new or (lease is not None and lease.run != run):
             return []
         added = seal(new, *known)
         row = _entry_row(run, added[0], new[0])
@@ -180,10 +185,8 @@ class SqlStore:
         self, run: str, new: list[Prepared], lease: Lease | None, beside: Beside, other: list[Prepared]
     ) -> list[Stored]:
         """What `_follow` does, for an entry in each of two journals."""
-        known, theirs = self._heads.get(run), self._heads.get(beside.run)
-        if known is None or beside.own not in (None, known[0]) or (lease is not None and lease.run != run):
-            return []
-        if theirs is None or beside.at not in (None, theirs[0]) or beside.run == run:
+        known, theirs = self._known(run, beside.own), self._known(beside.run, beside.at)
+        if known is None or theirs is None or beside.run == run or (lease is not None and lease.run != run):
             return []
         added, others = seal(new, *known), seal(other, *theirs)
         (seq, kind, _, link), (their_seq, their_kind, _, their_link) = added[0], others[0]

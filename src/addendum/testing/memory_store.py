@@ -53,8 +53,8 @@ class _Run:
 
     def add(self, prepared: list[Prepared]) -> list[Stored]:
         sealed = seal(prepared, *self.head())
-        for (seq, kind, _, link), (_, text, _, _) in zip(sealed, prepared, strict=True):
-            self.entries.append(_Row(seq, kind, link, text))
+        for entry, each in zip(sealed, prepared, strict=True):
+            self.entries.append(_Row(entry.seq, entry.kind, entry.chain, each.text))
         return sealed
 
 
