@@ -301,6 +301,15 @@ class Sandbox(Protocol):
         """End idle workers."""
 
 
+@runtime_checkable
+class Preparing(Protocol):
+    """A sandbox that gets a session ready while the host is busy with other things."""
+
+    def prepare(self, limits: Limits) -> None:
+        """Return at once, and have what doesn't depend on a script ready for the next `open` with these limits. It is
+        used once or not at all; what goes wrong is seen by `open`."""
+
+
 # --- commands ---------------------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ from addendum.broker.principal import Ledgers
 from addendum.broker.schema import Schemas
 from addendum.broker.settle import BACKOFF
 from addendum.canon import Json
-from addendum.ports import Clock, Limits, Provider, Sandbox, Store
+from addendum.ports import Clock, Limits, Preparing, Provider, Sandbox, Store
 
 
 def _nobody(event: Mapping[str, Json]) -> None:
@@ -51,6 +51,11 @@ class Context:
     def watched(self) -> bool:
         """Whether anybody watches."""
         return self.observer is not _nobody
+
+    def expect(self) -> None:
+        """Have the sandbox get a session ready while a script is checked, or a journal read."""
+        if isinstance(self.sandbox, Preparing):
+            self.sandbox.prepare(self.limits)
 
     def tell(self, event: Mapping[str, Json]) -> None:
         """Tell the observer; an exception in it is dropped."""

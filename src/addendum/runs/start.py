@@ -111,6 +111,7 @@ def start(
     run name that is taken, `NotJson` for other args, `ConfigError` for an unknown policy; a source that isn't admitted
     is a result, and leaves no run behind.
     """
+    context.expect()
     grant = first_grant(context, grant, parent)
     chosen = Policy().override(policy or {})
     canon.canonical(args)
@@ -136,6 +137,7 @@ def resume(
     """Go on with a run, with the source and args that it has. A completed one stays so where a changed catalog stops
     any other. Raises `NotFound`, `RunBusy`, `ConfigError`."""
     allowances = allowances or Allowances()
+    context.expect()
     with driving(context, run) as journal:
         now = current(journal)
         changed = _over(context, journal, allowances) or catalog_changed(context, journal)

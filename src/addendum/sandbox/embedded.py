@@ -30,6 +30,7 @@ from pydantic_monty import (
 from addendum.canon import Json, dumps
 from addendum.errors import LimitExceeded, SandboxCrashed, SandboxMissing, UsageError
 from addendum.ports import Answer, End, Known, Limits, Script, Turn
+from addendum.sandbox.ahead import Ahead
 from addendum.sandbox.claims import Claims, over
 from addendum.sandbox.confine import MontyLauncher, bubblewrap
 from addendum.sandbox.keeper import Keeper
@@ -76,6 +77,7 @@ class EmbeddedSandbox:
         self._wait = wait_seconds
         self._lock = threading.Lock()
         self._keeper = Keeper(self.name)
+        self._ahead = Ahead(self.name, self._ready, _give_back)
         self._pool: Monty | None = None
         self._launcher: MontyLauncher | None = None
         self._closed = False
@@ -90,8 +92,27 @@ class EmbeddedSandbox:
         launcher = self._start()[1]
         return f"Monty {launcher.version}, worker {'under bubblewrap' if launcher.confined else launcher.why}"
 
+    def prepare(self, limits: Limits) -> None:
+        """Have a worker ready for the next `open` with these limits; see `ports.Preparing`."""
+        self._ahead.prepare(limits)
+
     def open(self, script: Script, args: Json, *, limits: Limits, nonce: str) -> EmbeddedSession:
         """Take a worker and prepare it. Raises `SandboxMissing`, `SandboxCrashed` if no worker gets free in time."""
+        session = self._ahead.take(limits)
+        if session is not None:
+            return EmbeddedSession(self, session, script, args, limits, nonce, ready=True)
+        return EmbeddedSession(self, self._checkout(limits), script, args, limits, nonce)
+
+    def _ready(self, limits: Limits) -> MontySession:
+        session = self._checkout(limits)
+        try:
+            session.feed_run(prelude("monty"), print_callback=_drop)
+        except BaseException:
+            _give_back(session)
+            raise
+        return session
+
+    def _checkout(self, limits: Limits) -> MontySession:
         pool, _ = self._start()
         if limits.turn_seconds > MAX_TURN:
             raise UsageError(f"A turn can take {MAX_TURN:g} seconds at most.", hint="Lower `turn_seconds`.")
@@ -99,19 +120,20 @@ class EmbeddedSandbox:
             limits=_limits(limits), assert_message_annotations=False, os_policy=POLICY, print_flush_interval=1.0
         )
         try:
-            session = self._keeper.run(checkout.__enter__)
+            return self._keeper.run(checkout.__enter__)
         except TimeoutError:
             raise SandboxCrashed(
                 f"No worker was free within {self._wait:g} seconds.", hint="Run fewer scripts at once."
             ) from None
         except (MontyError, OSError) as error:
             raise SandboxMissing(f"Monty's worker doesn't start: {error}.", hint=self._hint()) from None
-        return EmbeddedSession(self, session, script, args, limits, nonce)
 
     def close(self) -> None:
         """End the workers."""
         with self._lock:
             self._closed = True
+        self._ahead.close()
+        with self._lock:
             pool, self._pool = self._pool, None
             launcher, self._launcher = self._launcher, None
         if pool is not None:
@@ -146,7 +168,7 @@ class EmbeddedSandbox:
 
 
 class EmbeddedSession:
-    """One script in one of Monty's workers."""
+    """One script in one of Monty's workers, which ran the prelude already if it is `ready`."""
 
     def __init__(
         self,
@@ -156,7 +178,10 @@ class EmbeddedSession:
         args: Json,
         limits: Limits,
         nonce: str,
+        *,
+        ready: bool = False,
     ) -> None:
+        self._ready = ready
         self._sandbox = sandbox  # its keeper's thread has to live for as long as the worker
         self._session: MontySession | None = session
         self._pid = session.worker_pid  # Monty doesn't say it while the worker computes
@@ -205,7 +230,7 @@ class EmbeddedSession:
         """Give the worker back; a script that waits in it never runs again."""
         session, self._session, self._snapshot = self._session, None, None
         if session is not None:
-            session.__exit__(None, None, None)
+            _give_back(session)
 
     def _advance(self, session: MontySession, answers: Sequence[Answer], ahead: Sequence[Known]) -> End | None:
         try:
@@ -224,7 +249,8 @@ class EmbeddedSession:
             raise SandboxCrashed(f"The sandbox failed: {error}.", hint="Run it again.") from None
 
     def _begin(self, session: MontySession, ahead: Sequence[Known]) -> _Snapshot:
-        session.feed_run(prelude("monty"), print_callback=_drop)
+        if not self._ready:
+            session.feed_run(prelude("monty"), print_callback=_drop)
         self._snapshot = session.feed_start(self._script.annotated, print_callback=_drop)
         while not isinstance(self._snapshot, MontyComplete):
             # The top level holds only constants and functions: whatever it asks for isn't there.
@@ -335,6 +361,10 @@ def _limits(limits: Limits) -> ResourceLimits:
         "max_suspensions": 4 * limits.calls + 100,
         "max_total_sleep_secs": 0.0,
     }
+
+
+def _give_back(session: MontySession) -> None:
+    session.__exit__(None, None, None)
 
 
 def _drop(stream: str, text: str) -> None:

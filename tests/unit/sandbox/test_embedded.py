@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import pytest
 from tests.sandboxes import need
 
@@ -70,3 +73,50 @@ def test_a_closed_sandbox_opens_nothing() -> None:
     sandbox.close()
     with pytest.raises(SandboxMissing):
         sandbox.open(SCRIPT, None, limits=Limits(), nonce="n")
+
+
+def gone(pid: int) -> bool:
+    """Say whether a process ends within some seconds."""
+    for _ in range(500):
+        if not Path(f"/proc/{pid}").exists():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_a_session_that_was_prepared_is_as_good_as_any() -> None:
+    """It is the one that `open` gives, and the next one is another."""
+    sandbox = EmbeddedSandbox(max_workers=1, wait_seconds=5)
+    sandbox.prepare(Limits())
+    assert drive(sandbox, SCRIPT)[1] == Returned({"got": {}})
+    assert drive(sandbox, SCRIPT)[1] == Returned({"got": {}})
+    sandbox.close()
+
+
+def test_a_prepared_session_keeps_no_worker_from_another_script() -> None:
+    """With other limits it can't be used: its worker is given back."""
+    sandbox = EmbeddedSandbox(max_workers=1, wait_seconds=5)
+    sandbox.prepare(Limits(total_seconds=7.0))
+    assert drive(sandbox, SCRIPT)[1] == Returned({"got": {}})
+    sandbox.close()
+
+
+def test_what_goes_wrong_in_preparing_is_seen_by_open() -> None:
+    """The error is the one that there is without it."""
+    sandbox = EmbeddedSandbox(require_confined=True, look=nothing)
+    sandbox.prepare(Limits())
+    with pytest.raises(SandboxMissing, match="bubblewrap"):
+        sandbox.open(SCRIPT, None, limits=Limits(), nonce="n")
+    sandbox.close()
+
+
+def test_a_prepared_session_that_nobody_wants_ends_with_the_sandbox() -> None:
+    """Its worker ends, too."""
+    sandbox = EmbeddedSandbox(max_workers=1, wait_seconds=5)
+    session = sandbox.open(SCRIPT, None, limits=Limits(), nonce="n")
+    pid = session.pid
+    assert pid is not None
+    session.close()
+    sandbox.prepare(Limits())
+    sandbox.close()
+    assert gone(pid)

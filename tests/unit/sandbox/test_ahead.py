@@ -1,0 +1,111 @@
+"""What is made ahead of time is used once, by whoever asked for the same, or let go of."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from addendum.sandbox import ahead
+from addendum.sandbox.ahead import Ahead
+
+
+class Bench:
+    """Makes numbered things, and notes which were let go of."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+        self.dropped: list[str] = []
+        self.may = threading.Event()
+        self.may.set()
+
+    def make(self, key: str) -> str:
+        assert self.may.wait(10)
+        if key == "broken":
+            raise OSError(key)
+        self.made.append(f"{key}{len(self.made)}")
+        return self.made[-1]
+
+
+def until(found: list[str], count: int) -> list[str]:
+    """Return what is found once there is so much of it."""
+    for _ in range(1000):
+        if len(found) >= count:
+            break
+        time.sleep(0.01)
+    return found
+
+
+def test_what_was_made_is_taken_once() -> None:
+    """The second one has to make its own."""
+    bench = Bench()
+    things = Ahead("test", bench.make, bench.dropped.append)
+    things.prepare("a")
+    things.prepare("a")
+    assert (things.take("a"), things.take("a")) == ("a0", None)
+    things.close()
+    assert (bench.made, bench.dropped) == (["a0"], [])
+
+
+def test_nobody_waits_for_the_making_but_who_takes() -> None:
+    """`prepare` returns at once; `take` gives the thing, however long it takes."""
+    bench = Bench()
+    bench.may.clear()
+    things = Ahead("test", bench.make, bench.dropped.append)
+    things.prepare("a")
+    assert not bench.made
+    threading.Timer(0.05, bench.may.set).start()
+    assert things.take("a") == "a0"
+    things.close()
+
+
+def test_what_does_not_fit_is_let_go_of() -> None:
+    """Another key finds nothing, and leaves nothing behind."""
+    bench = Bench()
+    things = Ahead("test", bench.make, bench.dropped.append)
+    things.prepare("a")
+    assert things.take("b") is None
+    assert until(bench.dropped, 1) == ["a0"]
+    assert things.take("a") is None
+    things.close()
+
+
+def test_what_is_stale_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither is an old thing taken, nor does it keep a new one from being made."""
+    monkeypatch.setattr(ahead, "STALE", 0.0)
+    bench = Bench()
+    things = Ahead("test", bench.make, bench.dropped.append)
+    things.prepare("a")
+    assert things.take("a") is None
+    assert until(bench.dropped, 1) == ["a0"]
+    things.prepare("a")
+    things.prepare("a")
+    assert until(bench.dropped, 2) == ["a0", "a1"]
+    monkeypatch.setattr(ahead, "STALE", 10.0)
+    assert things.take("a") == "a2"
+    things.close()
+
+
+def test_what_cannot_be_made_is_nothing() -> None:
+    """The error is for whoever makes it in earnest."""
+    bench = Bench()
+    things = Ahead("test", bench.make, bench.dropped.append)
+    things.prepare("broken")
+    assert things.take("broken") is None
+    things.prepare("a")
+    assert things.take("a") == "a0"
+    things.close()
+
+
+def test_the_end_lets_go_of_what_is_there() -> None:
+    """Afterwards nothing is made any more."""
+    bench = Bench()
+    things = Ahead("test", bench.make, bench.dropped.append)
+    things.prepare("a")
+    until(bench.made, 1)
+    things.close()
+    assert until(bench.dropped, 1) == ["a0"]
+    things.prepare("a")
+    assert things.take("a") is None
+    assert bench.made == ["a0"]
