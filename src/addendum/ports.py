@@ -289,6 +289,19 @@ class BatchSession(Protocol):
         and `UsageError`, with nothing handed over, for a call that doesn't wait or that is there twice."""
 
 
+@runtime_checkable
+class EarlySession(Protocol):
+    """A session whose script can compute while the host does something else."""
+
+    def send(self, answer: Answer, ahead: Sequence[Known] = ()) -> None:
+        """Hand one outcome over as `advance` does, and return while the script runs. Nothing but `receive` and `close`
+        may be called next. Raises `UsageError`, with nothing handed over, for a call that doesn't wait."""
+
+    def receive(self) -> tuple[Turn, float]:
+        """Wait for the script to be quiescent, and return what it did, as `advance` does, and for how many seconds it
+        computed. Raises what `advance` raises."""
+
+
 class Sandbox(Protocol):
     """A place where a script can't touch anything."""
 

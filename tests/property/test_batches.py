@@ -6,11 +6,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from adversary.batching import Straying, again, answer, answering, anywhere, cancelling, equal, journal, lived
+from adversary.batching import Source, Straying, again, answer, answering, anywhere, cancelling, equal, journal, lived
 from adversary.edits import CHANGING, PRESERVING, edited
 from adversary.programs import Text, make, write
 from adversary.world import CATALOG, CENT, Faults, World
@@ -21,24 +21,11 @@ from addendum.authority.catalog import Capability, Catalog
 from addendum.authority.grant import Grant, everything, from_json
 from addendum.kernel.policy import Allowances, Retry
 from addendum.runs.prepare import script
-from addendum.script.program import Program, compile_program
+from addendum.script.program import compile_program
 
 seeds = st.integers(0, 2**32)
 strays = st.integers(0, 9)
 RETRIES: tuple[Retry, ...] = ("open", "open", "all", "none")
-
-
-@dataclass
-class Source:
-    """A script that was written by hand."""
-
-    source: str
-    args: dict[str, list[str]] = field(default_factory=dict)
-
-    @property
-    def program(self) -> Program:
-        """Its program."""
-        return compile_program(self.source)
 
 
 def generated(seed: int, words: tuple[str, ...]) -> Callable[[World], None]:

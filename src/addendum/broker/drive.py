@@ -6,7 +6,7 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from addendum import canon
 from addendum.broker import fit
@@ -14,6 +14,7 @@ from addendum.broker.dispatch import Answered
 from addendum.broker.feed import Feed
 from addendum.broker.journal import stow
 from addendum.broker.reconcile import commit_answers
+from addendum.broker.relay import Relay
 from addendum.broker.settle import Settler
 from addendum.canon import Digest, Json
 from addendum.errors import LimitExceeded, NotJson, SandboxError, SandboxMissing, StoreError
@@ -35,18 +36,15 @@ from addendum.kernel.loop import (
     Suspended,
     Wait,
 )
-from addendum.ports import Answer, BatchSession, End, Known, Raised, Returned, Said, Session, Turn
+from addendum.ports import BatchSession, End, Raised, Returned, Session
 from addendum.records.entries import Ref
 from addendum.records.history import Record
 from addendum.records.stored import Entry
 
-A = TypeVar("A")
 POLL = 0.25
 """Seconds between two looks for what an operator wrote while nothing else happens."""
 MOST_TEXT = 16 * 1024
 """Characters that are kept of the error that a script ended with."""
-OF_A_TURN = frozenset({"turn_seconds", "memory"})
-"""Limits of the sandbox that a batch may run into where its results, one at a time, don't."""
 RENEW = 10.0
 """Seconds between two signs of life of the lease."""
 
@@ -79,8 +77,7 @@ class Drive:
     rebound: int = 0
     missing: SandboxMissing | None = None
     """The sandbox isn't here: whoever asked for the run is told so, and nothing of it was done."""
-    _session: Session | None = None
-    _feed: Feed | None = None
+    _relay: Relay | None = None
     _ahead: bool = True
     """Whether settled calls travel ahead of the script: until it asks for something else."""
     _batched: bool = True
@@ -108,7 +105,6 @@ class Drive:
         return ended
 
     def _execute(self) -> Ending:
-        self._feed = self.new_feed(self.loop)
         while True:
             result = self._steps()
             self._close()
@@ -118,7 +114,6 @@ class Drive:
                 # for room, for time or for a person, was asked for.
                 self.loop = self.loop.again(self.new_loop())
                 self.settler.rule.claims = self.loop.claims
-                self._feed = self.new_feed(self.loop) if self._ahead else None
                 continue
             return self._ended(result)
 
@@ -133,11 +128,14 @@ class Drive:
             binding.refuse(f"it {what}: {astray.identity!r}")
 
     def _steps(self) -> Result:
-        self.settler.accounts.logged = 0
-        self._session = session = self.open_session(self.settler.accounts.computed)
+        settler, accounts = self.settler, self.settler.accounts
+        accounts.logged = 0
+        session = self.open_session(accounts.computed)
+        feed = self.new_feed(self.loop) if self._ahead else None
+        self._relay = relay = Relay(session, feed, settler.journal, accounts, settler.clock)
         if isinstance(session, BatchSession) and self._batched:
             claims = self.loop.claims
-            self.loop.batches = batches(claims.sources.candidate, claims.prefix.values(), self.settler.journal.size)
+            self.loop.batches = batches(claims.sources.candidate, claims.prefix.values(), settler.journal.size)
         steps = self.loop.run()
         reply: Reply = None
         while True:
@@ -146,15 +144,18 @@ class Drive:
             except StopIteration as stop:
                 result: Result = stop.value
                 return result
-            reply = self._answer(request, session)
+            if relay.early and isinstance(request, Settle | Wait) and not self.stop_requested.is_set():
+                steps.close()
+                return Astray(relay.early)
+            reply = self._answer(request, relay)
 
-    def _answer(self, request: Request, session: Session) -> Reply:
+    def _answer(self, request: Request, relay: Relay) -> Reply:
         if self.loop.lost:
             self.settler.flights.drop(self.loop.lost)
             self.loop.lost.clear()
         match request:
             case HandOver():
-                return self._hand(session, request)
+                return relay.hand(request)
             case Settle():
                 if self.stop_requested.is_set():
                     return _cancelled()
@@ -165,40 +166,12 @@ class Drive:
             case Wait():
                 return self._wait()
             case Start():
-                return self._turn(session.advance, None, self._feed.chunk() if self._feed else ())
+                return relay.start()
             case Bind(claims, late, lost):
                 halt = self.settler.rule.doubt(claims if late and not lost else ())
                 if halt is None:
                     self._bind(claims, late)
                 return halt
-
-    def _hand(self, session: Session, step: HandOver) -> Turn | Astray:
-        spend, feed = self.settler.journal.spend, self._feed
-        first = Answer(step.call.number, spend(step.record)[0])
-        if not step.batch:
-            return self._turn(session.advance, first, feed.after(step.record.seq) if feed else ())
-        assert isinstance(session, BatchSession)
-        answers = [first, *(Answer(call.number, spend(record)[0]) for call, record in step.batch)]
-        ahead = feed.after(step.batch[-1][1].seq) if feed else ()
-        try:
-            return self._turn(session.advance_all, answers, ahead)
-        except LimitExceeded as error:
-            if error.facts.get("limit") not in OF_A_TURN:
-                raise
-            return Astray(step.call.identity, batch=True)
-
-    def _turn(self, advance: Callable[[A, Sequence[Known]], Turn], answer: A, ahead: Sequence[Known]) -> Turn:
-        """Let the script go on, and count what it takes itself."""
-        clock, accounts = self.settler.clock, self.settler.accounts
-        started = clock.monotonic()
-        try:
-            turn = advance(answer, ahead)
-        finally:
-            accounts.computed += clock.monotonic() - started
-        for event in turn.events:
-            if isinstance(event, Said):
-                accounts.logged += len(event.text.encode("utf-8", "replace"))
-        return turn
 
     def _bind(self, claims: Sequence[tuple[Any, Record]], late: bool) -> None:
         settler = self.settler
@@ -370,9 +343,9 @@ class Drive:
             return  # what is lost to the store is in the result
 
     def _close(self) -> None:
-        if self._session is not None:
-            self._session.close()
-            self._session = None
+        if self._relay is not None:
+            self._relay.close()
+            self._relay = None
 
     def result_ref(self, value: Json) -> tuple[Ref, dict[Digest, bytes]]:
         """Return the script's result as a reference, with the blob it may need."""

@@ -11,7 +11,7 @@ from addendum.identity import on_main_strand
 from addendum.ports import Known
 from addendum.records.history import Record
 
-CHUNK = 512
+CHUNK = 256
 CHUNK_BYTES = 1024 * 1024
 
 
@@ -22,6 +22,11 @@ class Feed:
     journal: Journal
     records: list[Record]
     next: int = 0
+
+    @property
+    def next_record(self) -> Record | None:
+        """The first record that didn't travel yet, once anything did; None if there is none."""
+        return self.records[self.next] if 0 < self.next < len(self.records) else None
 
     def chunk(self) -> tuple[Known, ...]:
         """Return the next known calls; empty at the end."""

@@ -1,5 +1,5 @@
-"""One thing that is made before anybody asks for it, in a thread of its own: a session for the script that is still
-being read."""
+"""One thing that is made before anybody asks for it, in another thread: a session for the script that is still being
+read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from typing import Final, Generic, NamedTuple, TypeVar
 
 K = TypeVar("K")
@@ -25,56 +25,52 @@ class _Made(NamedTuple, Generic[K, T]):
 
 
 class Ahead(Generic[K, T]):
-    """Makes one thing ahead of time with `make`, and lets go of what nobody took with `drop`."""
+    """Makes one thing ahead of time with `make`, in a thread of `threads`, and lets go of what nobody took with
+    `drop`."""
 
-    def __init__(self, name: str, make: Callable[[K], T], drop: Callable[[T], None]) -> None:
+    def __init__(self, threads: Executor, make: Callable[[K], T], drop: Callable[[T], None]) -> None:
         self._make = make
         self._drop = drop
         self._lock = threading.Lock()
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"addendum-{name}-ahead")
+        self._threads = threads
         self._made: _Made[K, T] | None = None
+        self._closed = False
 
     def prepare(self, key: K) -> None:
         """Return at once, and make a thing for the next `take` with this key; nothing if there is one already."""
         with self._lock:
-            made = self._made
-            if made is not None and time.monotonic() - made.at < STALE:
+            old = self._made
+            if self._closed or (old is not None and time.monotonic() - old.at < STALE):
                 return
-            try:
-                self._made = _Made(key, time.monotonic(), self._thread.submit(self._make, key))
-                if made is not None:
-                    self._thread.submit(self._let_go, made)
-            except RuntimeError:  # closed
-                self._made = made
+            self._made = _Made(key, time.monotonic(), self._threads.submit(self._make, key))
+        self._let_go(old)
 
     def take(self, key: K) -> T | None:
         """Return what was made, once it is there. None if there is nothing for this key, or if it couldn't be made:
         whoever makes it without help sees why."""
         with self._lock:
             made, self._made = self._made, None
-        if made is None:
-            return None
-        if made.key == key and time.monotonic() - made.at < STALE:
+        if made is not None and made.key == key and time.monotonic() - made.at < STALE:
             return _result(made)
-        try:
-            self._thread.submit(self._let_go, made)
-        except RuntimeError:  # closed
-            self._let_go(made)
+        self._let_go(made)
         return None
 
     def close(self) -> None:
         """Let go of what is there. What is still being made isn't waited for, and let go of then."""
         with self._lock:
             made, self._made = self._made, None
-        self._thread.shutdown(wait=False, cancel_futures=True)
-        if made is not None:
-            made.future.add_done_callback(lambda _: self._let_go(made))
+            self._closed = True
+        self._let_go(made)
 
-    def _let_go(self, made: _Made[K, T]) -> None:
-        thing = _result(made)
-        if thing is not None:
+    def _let_go(self, made: _Made[K, T] | None) -> None:
+        """Drop what was made as soon as it is there, without waiting for it."""
+        if made is not None:
+            made.future.add_done_callback(self._dropped)
+
+    def _dropped(self, future: Future[T]) -> None:
+        if not future.cancelled() and future.exception() is None:
             with contextlib.suppress(Exception):  # what it is made of may have ended before
-                self._drop(thing)
+                self._drop(future.result())
 
 
 def _result(made: _Made[K, T]) -> T | None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final, Literal, NoReturn
 
 from pydantic_monty import (
@@ -31,6 +33,7 @@ from addendum.canon import Json, dumps
 from addendum.errors import LimitExceeded, SandboxCrashed, SandboxMissing, UsageError
 from addendum.ports import Answer, End, Known, Limits, Script, Turn
 from addendum.sandbox.ahead import Ahead
+from addendum.sandbox.away import Away
 from addendum.sandbox.claims import Claims, over
 from addendum.sandbox.confine import MontyLauncher, bubblewrap
 from addendum.sandbox.keeper import Keeper
@@ -77,7 +80,8 @@ class EmbeddedSandbox:
         self._wait = wait_seconds
         self._lock = threading.Lock()
         self._keeper = Keeper(self.name)
-        self._ahead = Ahead(self.name, self._ready, _give_back)
+        self._threads = ThreadPoolExecutor(max_workers + 1, f"addendum-{self.name}-aside")
+        self._ahead = Ahead(self._threads, self._ready, _give_back)
         self._pool: Monty | None = None
         self._launcher: MontyLauncher | None = None
         self._closed = False
@@ -128,6 +132,15 @@ class EmbeddedSandbox:
         except (MontyError, OSError) as error:
             raise SandboxMissing(f"Monty's worker doesn't start: {error}.", hint=self._hint()) from None
 
+    def away(self, go_on: Callable[[], _Snapshot]) -> Away[_Snapshot]:
+        """Let a script go on in another thread, and return when it does."""
+        try:
+            return Away(self._threads, go_on)
+        except RuntimeError:
+            raise SandboxCrashed(
+                "The sandbox was closed.", hint="Run it again; the run goes on where it was."
+            ) from None
+
     def close(self) -> None:
         """End the workers."""
         with self._lock:
@@ -141,6 +154,7 @@ class EmbeddedSandbox:
         if launcher is not None:
             launcher.close()
         self._keeper.close()
+        self._threads.shutdown(wait=False)
 
     def _hint(self) -> str:
         return "Run `addendum sandbox verify` to see what is missing."
@@ -192,23 +206,47 @@ class EmbeddedSession:
         self._claims = Claims(script, limits, nonce)
         self._snapshot: _Snapshot | None = None
         self._held: int | None = None
+        self._away: Away[_Snapshot] | None = None
         self._numbers: dict[int, int] = {}
 
     def advance(self, answer: Answer | None, ahead: Sequence[Known] = ()) -> Turn:
         """Run to quiescence; see `ports.Session`."""
-        return self._turn(() if answer is None else (answer,), ahead)
+        return self._turn(lambda session: self._go(session, () if answer is None else (answer,), ahead))
 
     def advance_all(self, answers: Sequence[Answer], ahead: Sequence[Known] = ()) -> Turn:
         """Hand a batch of outcomes over; see `ports.BatchSession`."""
         if not answers:
             raise UsageError("The script waits for an answer.", hint="Hand one over.")
-        return self._turn(answers, ahead)
+        return self._turn(lambda session: self._go(session, answers, ahead))
 
-    def _turn(self, answers: Sequence[Answer], ahead: Sequence[Known]) -> Turn:
+    def send(self, answer: Answer, ahead: Sequence[Known] = ()) -> None:
+        """Hand one outcome over, and let the script compute; see `ports.EarlySession`."""
+        if self._session is None or self._snapshot is None or self._away is not None:
+            raise UsageError("The script doesn't wait for an answer.", hint="Hand one over when it does.")
+        try:
+            self._away = self._sandbox.away(self._reply(self._snapshot, (answer,), ahead))
+        except UsageError:
+            raise
+        except BaseException:
+            self.close()
+            raise
+
+    def receive(self) -> tuple[Turn, float]:
+        """Return what the script did since `send`; see `ports.EarlySession`."""
+        away, self._away = self._away, None
+        if away is None:
+            raise UsageError("The script doesn't compute.", hint="Send an answer.")
+        turn = self._turn(lambda _: away.result())
+        return turn, away.seconds
+
+    def _turn(self, play: Callable[[MontySession], _Snapshot]) -> Turn:
+        """Return what the script did in a turn; `play` runs it until it says something."""
         if self._session is None:
             raise UsageError("This session is over.", hint="Open a new one.")
+        if self._away is not None:
+            raise UsageError("The script computes.", hint="Receive what it does first.")
         try:
-            end = self._advance(self._session, answers, ahead)
+            end = self._advance(self._session, play)
             turn = Turn(self._claims.drain(), end)
             if end is None and not self._claims.waiting:
                 refuse("the script waits for nothing")
@@ -227,26 +265,33 @@ class EmbeddedSession:
         return None if self._session is None else self._pid
 
     def close(self) -> None:
-        """Give the worker back; a script that waits in it never runs again."""
+        """Give the worker back; a script that waits in it never runs again. One that computes is waited for: no longer
+        than its turn may last."""
         session, self._session, self._snapshot = self._session, None, None
+        away, self._away = self._away, None
+        if away is not None:
+            away.wait()
         if session is not None:
             _give_back(session)
 
-    def _advance(self, session: MontySession, answers: Sequence[Answer], ahead: Sequence[Known]) -> End | None:
+    def _advance(self, session: MontySession, play: Callable[[MontySession], _Snapshot]) -> End | None:
         try:
-            if self._snapshot is None:
-                if answers:
-                    raise UsageError("The script has not started.", hint="Start it without an answer.")
-                return self._run(self._begin(session, ahead))
-            if not answers:
-                raise UsageError("The script waits for an answer.", hint="Hand one over.")
-            return self._run(self._hand(self._snapshot, answers, ahead))
+            return self._run(play(session))
         except MontyCrashedError as error:
             self._crashed(error)
         except (MontyRuntimeError, MontySyntaxError) as error:
             return self._raised(error)
         except MontyError as error:
             raise SandboxCrashed(f"The sandbox failed: {error}.", hint="Run it again.") from None
+
+    def _go(self, session: MontySession, answers: Sequence[Answer], ahead: Sequence[Known]) -> _Snapshot:
+        if self._snapshot is None:
+            if answers:
+                raise UsageError("The script has not started.", hint="Start it without an answer.")
+            return self._begin(session, ahead)
+        if not answers:
+            raise UsageError("The script waits for an answer.", hint="Hand one over.")
+        return self._reply(self._snapshot, answers, ahead)()
 
     def _begin(self, session: MontySession, ahead: Sequence[Known]) -> _Snapshot:
         if not self._ready:
@@ -265,17 +310,22 @@ class EmbeddedSession:
             print_callback=_drop,
         )
 
-    def _hand(self, snapshot: _Snapshot, answers: Sequence[Answer], ahead: Sequence[Known]) -> _Snapshot:
+    def _reply(self, snapshot: _Snapshot, answers: Sequence[Answer], ahead: Sequence[Known]) -> Callable[[], _Snapshot]:
+        """Settle calls, and return what lets the script go on with their answers."""
         told = self._claims.answers(answers, ahead)
         if self._held is not None and isinstance(snapshot, FunctionSnapshot):
             held, self._held = self._held, None
             if held != answers[0].call or len(answers) > 1:
                 refuse("two strands wait where one can")
-            return snapshot.resume({"return_value": told[0]})
+            return partial(snapshot.resume, {"return_value": told[0]})
         if not isinstance(snapshot, FutureSnapshot):
             refuse("it is out of order")
-        return snapshot.resume(
-            {self._numbers.pop(answer.call): {"return_value": each} for answer, each in zip(answers, told, strict=True)}
+        return partial(
+            snapshot.resume,
+            {
+                self._numbers.pop(answer.call): {"return_value": each}
+                for answer, each in zip(answers, told, strict=True)
+            },
         )
 
     def _run(self, snapshot: _Snapshot) -> End | None:

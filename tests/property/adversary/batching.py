@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -15,9 +16,22 @@ from addendum.kernel.batch import Batches
 from addendum.ports import Answer, Known, Limits, Script, Turn
 from addendum.records.history import Record
 from addendum.runs.operate import approve, cancel
-from addendum.script.program import Program
+from addendum.script.program import Program, compile_program
 from adversary.inprocess import InProcess, InProcessSession
 from adversary.world import RUN, Step, World
+
+
+@dataclass
+class Source:
+    """A script that was written by hand."""
+
+    source: str
+    args: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def program(self) -> Program:
+        """Its program."""
+        return compile_program(self.source)
 
 
 class OneByOne:
@@ -52,6 +66,34 @@ class Together(OneByOne):
         return turn
 
 
+class Hasty(OneByOne):
+    """A session whose script computes while the host checks what it did before; what that must not depend on is that
+    it takes time."""
+
+    def __init__(self, session: InProcessSession, sandbox: Early) -> None:
+        super().__init__(session)
+        self.sandbox = sandbox
+        self.turn: Turn | None = None
+
+    def advance(self, answer: Answer | None, ahead: Sequence[Known] = ()) -> Turn:
+        """Run to quiescence."""
+        assert self.turn is None, "it computes"
+        return super().advance(answer, ahead)
+
+    def send(self, answer: Answer, ahead: Sequence[Known] = ()) -> None:
+        """Run to quiescence, and say so later."""
+        assert self.turn is None, "it computes"
+        self.sandbox.sent += 1
+        self.turn = self.session.advance(answer, ahead)
+
+    def receive(self) -> tuple[Turn, float]:
+        """Return what it did."""
+        turn, self.turn = self.turn, None
+        assert turn is not None
+        self.sandbox.received += 1
+        return turn, 0.0
+
+
 class Straying(InProcess):
     """A sandbox whose scripts have to be started again in the batch of number `stray` of each step; without any batch
     if that is None. What it needs of the clock's tokens, it gives back: an execution more is not to be seen."""
@@ -76,6 +118,18 @@ class Straying(InProcess):
         return OneByOne(session) if self.stray is None else Together(session, self)
 
 
+class Early(Straying):
+    """A sandbox whose sessions take answers before the turn is matched that asked for them."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.sent = self.received = 0
+
+    def open(self, script: Script, args: Json, *, limits: Limits, nonce: str) -> Any:
+        """Return a session."""
+        return Hasty(super().open(script, args, limits=limits, nonce=nonce).session, self)
+
+
 @contextmanager
 def anywhere() -> Iterator[None]:
     """Let any source have batches: what rests on a guess has to be seen when it doesn't hold."""
@@ -88,9 +142,9 @@ def anywhere() -> Iterator[None]:
         yield
 
 
-def lived(life: Callable[[World], None], stray: int | None, **more: Any) -> World:
+def lived(life: Callable[[World], None], stray: int | None, sandbox: Straying | None = None, **more: Any) -> World:
     """Let a world live."""
-    sandbox = Straying(stray)
+    sandbox = sandbox or Straying(stray)
     world = sandbox.world = World(sandbox=sandbox, **more)
     life(world)
     return world

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 
 import pytest
 
@@ -28,6 +30,13 @@ class Bench:
         return self.made[-1]
 
 
+@pytest.fixture
+def threads() -> Iterator[Executor]:
+    """Threads that are gone after the test."""
+    with ThreadPoolExecutor(2) as found:
+        yield found
+
+
 def until(found: list[str], count: int) -> list[str]:
     """Return what is found once there is so much of it."""
     for _ in range(1000):
@@ -37,10 +46,10 @@ def until(found: list[str], count: int) -> list[str]:
     return found
 
 
-def test_what_was_made_is_taken_once() -> None:
+def test_what_was_made_is_taken_once(threads: Executor) -> None:
     """The second one has to make its own."""
     bench = Bench()
-    things = Ahead("test", bench.make, bench.dropped.append)
+    things = Ahead(threads, bench.make, bench.dropped.append)
     things.prepare("a")
     things.prepare("a")
     assert (things.take("a"), things.take("a")) == ("a0", None)
@@ -48,11 +57,11 @@ def test_what_was_made_is_taken_once() -> None:
     assert (bench.made, bench.dropped) == (["a0"], [])
 
 
-def test_nobody_waits_for_the_making_but_who_takes() -> None:
+def test_nobody_waits_for_the_making_but_who_takes(threads: Executor) -> None:
     """`prepare` returns at once; `take` gives the thing, however long it takes."""
     bench = Bench()
     bench.may.clear()
-    things = Ahead("test", bench.make, bench.dropped.append)
+    things = Ahead(threads, bench.make, bench.dropped.append)
     things.prepare("a")
     assert not bench.made
     threading.Timer(0.05, bench.may.set).start()
@@ -60,10 +69,10 @@ def test_nobody_waits_for_the_making_but_who_takes() -> None:
     things.close()
 
 
-def test_what_does_not_fit_is_let_go_of() -> None:
+def test_what_does_not_fit_is_let_go_of(threads: Executor) -> None:
     """Another key finds nothing, and leaves nothing behind."""
     bench = Bench()
-    things = Ahead("test", bench.make, bench.dropped.append)
+    things = Ahead(threads, bench.make, bench.dropped.append)
     things.prepare("a")
     assert things.take("b") is None
     assert until(bench.dropped, 1) == ["a0"]
@@ -71,11 +80,11 @@ def test_what_does_not_fit_is_let_go_of() -> None:
     things.close()
 
 
-def test_what_is_stale_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_stale_is_made_anew(threads: Executor, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither is an old thing taken, nor does it keep a new one from being made."""
     monkeypatch.setattr(ahead, "STALE", 0.0)
     bench = Bench()
-    things = Ahead("test", bench.make, bench.dropped.append)
+    things = Ahead(threads, bench.make, bench.dropped.append)
     things.prepare("a")
     assert things.take("a") is None
     assert until(bench.dropped, 1) == ["a0"]
@@ -87,10 +96,10 @@ def test_what_is_stale_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     things.close()
 
 
-def test_what_cannot_be_made_is_nothing() -> None:
+def test_what_cannot_be_made_is_nothing(threads: Executor) -> None:
     """The error is for whoever makes it in earnest."""
     bench = Bench()
-    things = Ahead("test", bench.make, bench.dropped.append)
+    things = Ahead(threads, bench.make, bench.dropped.append)
     things.prepare("broken")
     assert things.take("broken") is None
     things.prepare("a")
@@ -98,10 +107,10 @@ def test_what_cannot_be_made_is_nothing() -> None:
     things.close()
 
 
-def test_the_end_lets_go_of_what_is_there() -> None:
+def test_the_end_lets_go_of_what_is_there(threads: Executor) -> None:
     """Afterwards nothing is made any more."""
     bench = Bench()
-    things = Ahead("test", bench.make, bench.dropped.append)
+    things = Ahead(threads, bench.make, bench.dropped.append)
     things.prepare("a")
     until(bench.made, 1)
     things.close()

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from tests.sandboxes import need
 
-from addendum.errors import SandboxCrashed, SandboxMissing, UsageError
-from addendum.ports import Limits, Returned
+from addendum.errors import LimitExceeded, SandboxCrashed, SandboxMissing, UsageError
+from addendum.ports import Answer, Known, Limits, Returned, Turn
+from addendum.records.outcome import Success
 from addendum.sandbox.embedded import EmbeddedSandbox
 from addendum.testing.driving import by_hand, drive
 
@@ -120,3 +121,87 @@ def test_a_prepared_session_that_nobody_wants_ends_with_the_sandbox() -> None:
     sandbox.prepare(Limits())
     sandbox.close()
     assert gone(pid)
+
+
+THREE = by_hand(
+    "async def orchestrate(ctx, args):\n"
+    '    a = await ctx.run("", "orchestrate/a.b#0", "a.b", {"n": 0})\n'
+    '    b = await ctx.run("", "orchestrate/a.b#1", "a.b", {"n": a})\n'
+    '    c = await ctx.run("", "orchestrate/a.b#2", "a.b", {"n": b})\n'
+    "    return [a, b, c]\n"
+)
+ENDLESS = by_hand(
+    'async def orchestrate(ctx, args):\n    await ctx.run("", "orchestrate/a.b#0", "a.b", {})\n'
+    "    while True:\n        pass\n"
+)
+AHEAD = (Known("orchestrate/a.b#1", Success(20)),)
+
+
+def test_what_is_sent_and_received_is_what_advance_returns() -> None:
+    """The same turns, in two halves."""
+    sandbox = EmbeddedSandbox()
+    one, two = (sandbox.open(THREE, None, limits=Limits(), nonce="n") for _ in range(2))
+    assert one.advance(None) == two.advance(None)
+    two.send(Answer(1, Success(10)), AHEAD)
+    turn, seconds = two.receive()
+    assert turn == one.advance(Answer(1, Success(10)), AHEAD)
+    assert 0 < seconds < 10
+    two.send(Answer(2, Success(30)))
+    assert two.receive()[0] == one.advance(Answer(2, Success(30))) == Turn((), Returned([10, 20, 30]))
+    with pytest.raises(UsageError, match="over"):
+        two.advance(None)
+    sandbox.close()
+
+
+def test_while_a_script_computes_it_takes_nothing() -> None:
+    """Neither a second answer nor a turn; and nothing is received that wasn't sent."""
+    sandbox = EmbeddedSandbox()
+    session = sandbox.open(THREE, None, limits=Limits(), nonce="n")
+    with pytest.raises(UsageError, match="doesn't wait"):
+        session.send(Answer(1, Success(10)))
+    session.advance(None)
+    with pytest.raises(UsageError, match="doesn't compute"):
+        session.receive()
+    with pytest.raises(UsageError, match="does not wait"):
+        session.send(Answer(7, Success(10)))
+    session.send(Answer(1, Success(10)))
+    with pytest.raises(UsageError, match="doesn't wait"):
+        session.send(Answer(1, Success(10)))
+    with pytest.raises(UsageError, match="computes"):
+        session.advance(Answer(1, Success(10)))
+    assert session.receive()[0].end is None
+    sandbox.close()
+
+
+def test_a_script_that_computes_too_long_is_seen_when_it_is_received() -> None:
+    """As the limit that it ran into."""
+    sandbox = EmbeddedSandbox()
+    session = sandbox.open(ENDLESS, None, limits=Limits(turn_seconds=0.2), nonce="n")
+    session.advance(None)
+    session.send(Answer(1, Success(None)))
+    with pytest.raises(LimitExceeded, match=r"0\.2 seconds"):
+        session.receive()
+    with pytest.raises(UsageError, match="over"):
+        session.advance(None)
+    sandbox.close()
+
+
+def test_a_session_that_is_closed_while_its_script_computes_leaves_a_worker_for_the_next() -> None:
+    """It is waited for, no longer than a turn may last."""
+    sandbox = EmbeddedSandbox(max_workers=1, wait_seconds=5)
+    session = sandbox.open(ENDLESS, None, limits=Limits(turn_seconds=0.2), nonce="n")
+    session.advance(None)
+    session.send(Answer(1, Success(None)))
+    session.close()
+    assert drive(sandbox, SCRIPT)[1] == Returned({"got": {}})
+    sandbox.close()
+
+
+def test_nothing_is_sent_to_a_sandbox_that_was_closed() -> None:
+    """It says so as a sandbox that failed, and the run goes on with another."""
+    sandbox = EmbeddedSandbox()
+    session = sandbox.open(THREE, None, limits=Limits(), nonce="n")
+    session.advance(None)
+    sandbox.close()
+    with pytest.raises(SandboxCrashed):
+        session.send(Answer(1, Success(10)))
