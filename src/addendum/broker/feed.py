@@ -12,6 +12,9 @@ from addendum.ports import Known
 from addendum.records.history import Record
 
 CHUNK = 256
+"""Calls in a chunk at most. The first one has `FIRST`, each other twice as many as the one before: the sooner the
+script computes, the sooner the host can do something else meanwhile."""
+FIRST = 32
 CHUNK_BYTES = 1024 * 1024
 
 
@@ -22,6 +25,9 @@ class Feed:
     journal: Journal
     records: list[Record]
     next: int = 0
+    _most: int = FIRST
+    _fetched: tuple[int, int, tuple[Known, ...]] | None = None
+    """A chunk that was put together already: from where to where in `records`."""
 
     @property
     def next_record(self) -> Record | None:
@@ -30,18 +36,31 @@ class Feed:
 
     def chunk(self) -> tuple[Known, ...]:
         """Return the next known calls; empty at the end."""
+        fetched, self._fetched = self._fetched, None
+        if fetched is None or fetched[0] != self.next:
+            fetched = self._put_together(self.next)
+        self.next = fetched[1]
+        return fetched[2]
+
+    def fetch(self) -> None:
+        """Put the chunk together now, when there is time, that travels with the answer from `next_record`."""
+        if self._fetched is None:
+            self._fetched = self._put_together(self.next + 1)
+
+    def _put_together(self, start: int) -> tuple[int, int, tuple[Known, ...]]:
         found: list[Known] = []
-        room = CHUNK_BYTES
-        while self.next < len(self.records) and len(found) < CHUNK and room > 0:
-            record = self.records[self.next]
+        room, at, most = CHUNK_BYTES, start, min(self._most, CHUNK)
+        self._most = 2 * most
+        while at < len(self.records) and len(found) < most and room > 0:
+            record = self.records[at]
             if found and self.journal.size(record) > room:
                 break
-            self.next += 1
+            at += 1
             assert record.identity is not None
             outcome, size = self.journal.spend(record)
             room -= size
             found.append(Known(record.identity, outcome))
-        return tuple(found)
+        return start, at, tuple(found)
 
     def after(self, seq: int) -> tuple[Known, ...]:
         """Return the next chunk once the script has used up what it was given before `seq`, without what it has by

@@ -107,6 +107,7 @@ class Relay:
         elif isinstance(asked, Issued) and _asks_for(asked, record):
             outcome = self.journal.spend(record)[0]
             session.send(Answer(asked.call, outcome), self.feed.after(record.seq))
+            self.feed.fetch()
             self.early, self._sent = asked.identity, (asked.call, record.seq)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from addendum.broker.feed import CHUNK, CHUNK_BYTES, Feed, main_strand
+from addendum.broker.feed import CHUNK, CHUNK_BYTES, FIRST, Feed, main_strand
 from addendum.broker.journal import REMEMBERED, Journal, stow
 from addendum.canon import Digest, canonical
 from addendum.ports import RunHeader
@@ -43,9 +43,13 @@ def feed(results: list[Any]) -> Feed:
 
 
 def test_a_chunk_has_so_many_calls_at_most() -> None:
-    ahead = feed(list(range(CHUNK + 3)))
-    assert [known.outcome for known in ahead.chunk()] == [Success(number) for number in range(CHUNK)]
-    assert len(ahead.chunk()) == 3
+    ahead = feed(list(range(3 * CHUNK + 3)))
+    sizes = [FIRST]
+    assert [known.outcome for known in ahead.chunk()] == [Success(number) for number in range(FIRST)]
+    while chunk := ahead.chunk():
+        sizes.append(len(chunk))
+    assert sizes[:-1] == [min(FIRST << number, CHUNK) for number in range(len(sizes) - 1)]
+    assert sum(sizes) == 3 * CHUNK + 3
     assert ahead.chunk() == ()
 
 
@@ -56,17 +60,37 @@ def test_a_chunk_has_so_many_bytes_at_most_but_always_one_call() -> None:
 
 
 def test_nothing_more_travels_before_the_last_of_a_chunk_was_used() -> None:
-    ahead = feed(list(range(CHUNK + 1)))
+    ahead = feed(list(range(FIRST + 1)))
     ahead.chunk()
-    assert ahead.after(ahead.records[CHUNK - 2].seq) == ()
-    assert len(ahead.after(ahead.records[CHUNK - 1].seq)) == 1
+    assert ahead.after(ahead.records[FIRST - 2].seq) == ()
+    assert len(ahead.after(ahead.records[FIRST - 1].seq)) == 1
 
 
 def test_what_was_handed_over_by_itself_does_not_travel_too() -> None:
-    ahead = feed(list(range(CHUNK + 3)))
+    ahead = feed(list(range(FIRST + 3)))
     ahead.chunk()
-    handed = ahead.records[CHUNK]
-    assert [known.outcome for known in ahead.after(handed.seq)] == [Success(CHUNK + 1), Success(CHUNK + 2)]
+    handed = ahead.records[FIRST]
+    assert [known.outcome for known in ahead.after(handed.seq)] == [Success(FIRST + 1), Success(FIRST + 2)]
+
+
+def test_what_is_fetched_is_what_travels_with_the_next_answer() -> None:
+    """The same chunk, in time; nothing of it is lost if another one is asked for."""
+    count = FIRST + 5
+    for fetched in (False, True):
+        ahead = feed(list(range(count)))
+        ahead.chunk()
+        if fetched:
+            ahead.fetch()
+            ahead.fetch()
+        assert ahead.next_record is ahead.records[FIRST]
+        found = ahead.after(ahead.records[FIRST].seq)
+        assert [known.outcome for known in found] == [Success(number) for number in range(FIRST + 1, count)]
+        assert (ahead.next_record, ahead.chunk()) == (None, ())
+    ahead = feed(list(range(count)))
+    ahead.chunk()
+    ahead.fetch()
+    found = ahead.after(ahead.records[FIRST + 2].seq)
+    assert [known.outcome for known in found] == [Success(number) for number in range(FIRST + 3, count)]
 
 
 def test_a_journal_has_its_room_back_for_what_was_handed_over() -> None:
