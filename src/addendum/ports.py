@@ -60,6 +60,17 @@ class Store(Protocol):
     def create(self, header: RunHeader) -> None:
         """Create an empty run. Raises `UsageError` if the name is taken."""
 
+    def begin(
+        self,
+        header: RunHeader,
+        entries: Sequence[Entry],
+        *,
+        blobs: Mapping[Digest, bytes] | None = None,
+        beside: Beside | None = None,
+    ) -> tuple[Lease, list[Stored]]:
+        """Create a run with its first entries, and take the right to drive it: all in one transaction, so that there is
+        no run without them, and none that nobody drives yet. Raises what `create` and `append` raise."""
+
     def header(self, run: str) -> RunHeader:
         """Return a run's header. Raises `NotFound`."""
 
@@ -90,12 +101,14 @@ class Store(Protocol):
         blobs: Mapping[Digest, bytes] | None = None,
         lease: Lease | None = None,
         beside: Beside | None = None,
+        last: bool = False,
     ) -> list[Stored]:
         """Append entries and put blobs in one transaction, durable on return; all of it or nothing.
 
-        With a lease, raises `LeaseLost` if it is no longer the run's. Without one, the entries are an operator's
-        (an answer, a cancellation) and go in between the driver's. Raises `NotFound` for an unknown run, and
-        `JournalMoved` when a journal has other entries than were looked at.
+        With a lease, raises `LeaseLost` if it is no longer the run's; if they are its `last` ones, it is given back in
+        the same transaction. Without one, the entries are an operator's (an answer, a cancellation) and go in between
+        the driver's. Raises `NotFound` for an unknown run, and `JournalMoved` when a journal has other entries than
+        were looked at.
         """
 
     def entries(self, run: str, *, after: int = 0, upto: int | None = None) -> Iterator[Stored]:

@@ -525,6 +525,113 @@ def test_releasing_is_always_allowed(store: Store) -> None:
     store.acquire("r-1")
 
 
+# --- a driver's first and last entries ------------------------------------------------------------------------------
+
+
+def test_a_run_begins_with_its_first_entries_and_a_driver(data: Data) -> None:
+    """Another process finds the whole of it: the header, the entries with their blobs, and somebody who drives."""
+    store, other = data.open(), data.open()
+    lease, stored = store.begin(HEADER, [NOTE, NOTE], blobs={sha256(b"b"): b"b"})
+
+    assert [(entry.seq, entry.kind, entry.body) for entry in stored] == [(n, "note", {"text": "hi"}) for n in (1, 2)]
+    assert (other.header("r-1"), list(other.entries("r-1")), other.blob(sha256(b"b"))) == (HEADER, stored, b"b")
+    assert other.driven("r-1")
+    with pytest.raises(RunBusy):
+        other.acquire("r-1")
+    assert [entry.seq for entry in store.append("r-1", [NOTE], lease=lease)] == [3]
+    assert _verified(other) == store.head("r-1")[1]
+
+
+@pytest.mark.parametrize(
+    ("beside", "header", "entries", "blobs", "error"),
+    [
+        (None, RunHeader("there", "", "t"), [NOTE], {}, UsageError),
+        (None, RunHeader("", "", "t"), [NOTE], {}, UsageError),
+        (None, HEADER, [Entry("note", {"x": object()})], {}, NotJson),
+        (None, HEADER, [NOTE], {"0" * 64: b"b"}, UsageError),
+        (Beside("there", [NOTE], 0), HEADER, [NOTE], {}, JournalMoved),
+        (Beside("there", [NOTE], 1, own=1), HEADER, [NOTE], {}, JournalMoved),
+        (Beside("no", [NOTE]), HEADER, [NOTE], {}, NotFound),
+    ],
+    ids=["name taken", "no name", "no JSON", "blob of another name", "beside", "own", "beside nothing"],
+)
+def test_a_run_that_can_not_begin_is_not_there(
+    data: Data, beside: Beside | None, header: RunHeader, entries: list[Entry], blobs: dict[str, bytes], error: type
+) -> None:
+    """All of it or nothing, also of what goes beside it; and the name is free."""
+    store = data.open()
+    store.create(RunHeader("there", "", "t"))
+    store.append("there", [NOTE])
+    with pytest.raises(error):
+        store.begin(header, entries, blobs={sha256(b"kept?"): b"kept?", **blobs}, beside=beside)
+
+    assert [each.run for each in store.runs()] == ["there"]
+    assert (store.head("there")[0], store.driven("there")) == (1, False)
+    with pytest.raises(StoreCorrupt):
+        store.blob(sha256(b"kept?"))
+    lease, stored = store.begin(HEADER, [NOTE], beside=Beside("there", [NOTE], 1, own=0))
+    assert (len(stored), store.head("there")[0]) == (1, 2)
+    store.append("r-1", [NOTE], lease=lease)
+
+
+def test_of_two_that_begin_one_run_one_does(data: Data) -> None:
+    """The other one is told that the name is taken, and has no part in it."""
+    with ThreadPoolExecutor(8) as threads:
+        begun = list(threads.map(lambda store: _begun(store), [data.open() for _ in range(8)]))
+
+    (one,) = [lease for lease in begun if lease is not None]
+    store = data.open()
+    assert store.head("r-1")[0] == 1
+    store.append("r-1", [NOTE], lease=one)
+
+
+def _begun(store: Store) -> Lease | None:
+    try:
+        return store.begin(HEADER, [NOTE])[0]
+    except UsageError:
+        return None
+
+
+def test_the_last_entries_give_the_lease_back(data: Data) -> None:
+    """Once they are there, nobody drives the run; the former driver writes nothing more."""
+    store, other = data.open(), data.open()
+    lease, _ = store.begin(HEADER, [NOTE])
+    assert [entry.seq for entry in store.append("r-1", [NOTE], lease=lease, last=True)] == [2]
+
+    assert not other.driven("r-1")
+    next_one = other.acquire("r-1")
+    with pytest.raises(LeaseLost):
+        store.append("r-1", [NOTE], lease=lease)
+    store.release(lease)
+    store.close()  # it has nothing left to give back
+    assert [entry.seq for entry in other.append("r-1", [NOTE], lease=next_one)] == [3]
+
+
+def test_last_entries_that_are_refused_leave_the_lease(data: Data) -> None:
+    """The driver still has it, and can write what can be written."""
+    store, other = data.open(), data.open()
+    lease, _ = store.begin(HEADER, [NOTE])
+    with pytest.raises(JournalMoved):
+        store.append("r-1", [NOTE], lease=lease, beside=Beside("r-1", own=0), last=True)
+
+    assert other.driven("r-1")
+    store.append("r-1", [NOTE], lease=lease, blobs={sha256(b"b"): b"b"}, last=True)
+    assert not other.driven("r-1")
+
+
+def test_a_former_drivers_last_entries_take_nothing_from_the_next_one(data: Data) -> None:
+    """Neither the journal nor its lease: it is told that it was lost."""
+    store, other = data.open(), data.open()
+    former, _ = store.begin(HEADER, [NOTE])
+    data.clock.pass_by(61)
+    lease = other.acquire("r-1")
+    with pytest.raises(LeaseLost):
+        store.append("r-1", [NOTE], lease=former, last=True)
+    store.append("r-1", [NOTE], last=True)  # an operator's: there is no lease to give back
+
+    assert [entry.seq for entry in other.append("r-1", [NOTE], lease=lease)] == [3]
+
+
 # --- closing ------------------------------------------------------------------------------------------------------
 
 
@@ -532,6 +639,7 @@ def test_releasing_is_always_allowed(store: Store) -> None:
     "ask",
     [
         lambda store: store.create(RunHeader("r-9", "x", "2026-01-01T00:00:00Z")),
+        lambda store: store.begin(RunHeader("r-9", "x", "2026-01-01T00:00:00Z"), [NOTE]),
         lambda store: store.header("r-1"),
         lambda store: store.runs(),
         lambda store: store.acquire("r-1"),
@@ -542,7 +650,7 @@ def test_releasing_is_always_allowed(store: Store) -> None:
         lambda store: store.head("r-1"),
         lambda store: store.blob("0" * 64),
     ],
-    ids=["create", "header", "runs", "acquire", "renew", "release", "append", "entries", "head", "blob"],
+    ids=["create", "begin", "header", "runs", "acquire", "renew", "release", "append", "entries", "head", "blob"],
 )
 def test_a_closed_store_says_so(store: Store, ask: Callable[[Store], object]) -> None:
     """Every method of a closed store raises `StoreUnavailable`; closing again is no error."""

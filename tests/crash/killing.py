@@ -205,13 +205,19 @@ class Point:
 
 
 class Watched:
-    """A store that comes by a point before and after each append."""
+    """A store that comes by a point before and after each append, the one that a run begins with too."""
 
     def __init__(self, store: SqliteStore, point: Point) -> None:
         self._store, self._point = store, point
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
+
+    def begin(self, *args: Any, **more: Any) -> Any:
+        self._point.reach("before append")
+        found = self._store.begin(*args, **more)
+        self._point.reach("after append")
+        return found
 
     def append(self, *args: Any, **more: Any) -> Any:
         self._point.reach("before append")

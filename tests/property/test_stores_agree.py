@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -14,8 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from addendum.canon import sha256
 from addendum.errors import AddendumError, RunBusy
-from addendum.ports import Lease, RunHeader, Store
-from addendum.records.stored import Entry
+from addendum.ports import Beside, Lease, RunHeader, Store
+from addendum.records.stored import Entry, Stored
 from addendum.store.sqlite import SqliteStore
 from addendum.testing.memory_store import MemoryStore
 
@@ -83,11 +83,32 @@ class Stores(RuleBasedStateMachine):
     def create(self, who: int, run: str) -> None:
         self.same(who, lambda store, _: store.create(RunHeader(run, "n", "t")))
 
-    @rule(who=WHO, run=RUNS, entries=ENTRIES, fenced=st.booleans(), data=st.binary(max_size=3), true=st.booleans())
-    def append(self, who: int, run: str, entries: list[Entry], fenced: bool, data: bytes, true: bool) -> None:
+    @rule(who=WHO, run=RUNS, entries=ENTRIES, at=st.none() | st.integers(0, 2))
+    def begin(self, who: int, run: str, entries: list[Entry], at: int | None) -> None:
+        header, beside = RunHeader(run, "n", "t"), Beside("r-1" if run == "r-2" else "r-2", entries[:1], at)
+        memory, sqlite = self.same(who, lambda store, _: _begun(store, header, entries, beside))
+        if isinstance(memory, Begun) and isinstance(sqlite, Begun):
+            self.leases[who, run] = memory.lease, sqlite.lease
+
+    @rule(
+        who=WHO,
+        run=RUNS,
+        entries=ENTRIES,
+        fenced=st.booleans(),
+        last=st.booleans(),
+        data=st.binary(max_size=3),
+        true=st.booleans(),
+    )
+    def append(
+        self, who: int, run: str, entries: list[Entry], fenced: bool, last: bool, data: bytes, true: bool
+    ) -> None:
         leases = self.leases.get((who, run)) if fenced else None
         blobs = {sha256(data) if true else "0" * 64: data}
-        self.same(who, lambda store, n: store.append(run, entries, blobs=blobs, lease=leases[n] if leases else None))
+        self.same(
+            who,
+            lambda store, n: store.append(run, entries, blobs=blobs, lease=leases[n] if leases else None, last=last),
+        )
+        self.same(1 - who, lambda store, _: _answer(lambda: store.driven(run)))
         self.same(1 - who, lambda store, _: _answer(lambda: store.blob(sha256(data))))
 
     @rule(who=WHO, run=RUNS)
@@ -113,6 +134,19 @@ class Stores(RuleBasedStateMachine):
         self.same(who, lambda store, _: list(store.entries(run, after=after, upto=upto)))
         self.same(who, lambda store, _: store.head(run))
         self.same(who, lambda store, _: store.runs())
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What `begin` returned. Leases are never equal."""
+
+    stored: list[Stored]
+    lease: Lease = field(compare=False)
+
+
+def _begun(store: Store, header: RunHeader, entries: list[Entry], beside: Beside) -> Begun:
+    lease, stored = store.begin(header, entries, beside=beside)
+    return Begun(stored, lease)
 
 
 def _answer(ask: Callable[[], object]) -> object:

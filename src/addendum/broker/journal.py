@@ -9,7 +9,7 @@ from addendum import canon
 from addendum.broker.principal import ENDS, SEVERAL, Ledger, apart, settling
 from addendum.canon import Digest, Json
 from addendum.errors import JournalMoved, StoreCorrupt
-from addendum.ports import Beside, Lease, Store
+from addendum.ports import Beside, Lease, RunHeader, Store
 from addendum.records import entries
 from addendum.records.entries import INLINE, Ref
 from addendum.records.history import History, Record
@@ -40,6 +40,24 @@ class Journal:
         """References to results as they stand in their entries."""
         self._failures: dict[int, Outcome] = {}
 
+    @classmethod
+    def begun(
+        cls,
+        store: Store,
+        header: RunHeader,
+        new: Sequence[Entry],
+        *,
+        blobs: Mapping[Digest, bytes] | None = None,
+        beside: Beside | None = None,
+    ) -> Journal:
+        """Begin a run with its first entries, and return its journal as whoever drives it has it."""
+        lease, stored = store.begin(header, new, blobs=blobs, beside=beside)
+        journal = cls(store, header.run, lease)
+        for entry in stored:
+            journal._take(entry)
+        journal._since = journal.history.seq
+        return journal
+
     def read(self) -> History:
         """Fold in what the store has and this journal hasn't; return the history."""
         take = self._take
@@ -55,9 +73,14 @@ class Journal:
         return self._since is not None and self.history.cancelled > self._since
 
     def append(
-        self, *new: Entry, blobs: Mapping[Digest, bytes] | None = None, beside: Beside | None = None
+        self,
+        *new: Entry,
+        blobs: Mapping[Digest, bytes] | None = None,
+        beside: Beside | None = None,
+        last: bool = False,
     ) -> list[Stored]:
-        """Append entries durably and fold them in, with whatever an operator put before them.
+        """Append entries durably and fold them in, with whatever an operator put before them. With the `last` ones of a
+        driver its lease is given back.
 
         What ends an attempt that is held in a principal's accounts settles it there in the same transaction. If those
         of several principals end, which can only be after another grant, there is a transaction for each, in order.
@@ -65,15 +88,15 @@ class Journal:
         if beside is not None and beside.run == SEVERAL:
             ended = self.append(*(entry for entry in new if entry.kind in ENDS))
             rest = [entry for entry in new if entry.kind not in ENDS]
-            return ended + self._append(rest, blobs, Beside(self.run, own=self.history.seq))
+            return ended + self._append(rest, blobs, Beside(self.run, own=self.history.seq), last)
         parts: Sequence[Sequence[Entry]] = [new] if beside is not None or len(new) < 2 else apart(self.history, new)
-        stored = self._append(parts[0], blobs, beside)
+        stored = self._append(parts[0], blobs, beside, last and len(parts) == 1)
         for part in parts[1:]:
-            stored += self._append(part, None, None)
+            stored += self._append(part, None, None, last and part is parts[-1])
         return stored
 
     def _append(
-        self, new: Sequence[Entry], blobs: Mapping[Digest, bytes] | None, beside: Beside | None
+        self, new: Sequence[Entry], blobs: Mapping[Digest, bytes] | None, beside: Beside | None, last: bool
     ) -> list[Stored]:
         """Append entries in one transaction. The blobs of all parts go with the first."""
         settled: Ledger | None = None
@@ -81,13 +104,15 @@ class Journal:
             beside = settling(self.run, self.history, new, self.ledger)
             settled = self.ledger if beside is not None and beside.at is not None else None
         try:
-            stored = self.store.append(self.run, new, blobs=blobs, lease=self.lease, beside=beside)
+            stored = self.store.append(self.run, new, blobs=blobs, lease=self.lease, beside=beside, last=last)
         except JournalMoved:
             if beside is None or settled is None:
                 raise
             # Somebody else wrote there meanwhile: what this settles is read with it later.
             settled, beside = None, Beside(beside.run, beside.entries)
-            stored = self.store.append(self.run, new, blobs=blobs, lease=self.lease, beside=beside)
+            stored = self.store.append(self.run, new, blobs=blobs, lease=self.lease, beside=beside, last=last)
+        if last:
+            self.lease = None
         if beside is not None and settled is not None:
             settled.wrote(beside)
         if stored and stored[0].seq != self.history.seq + 1:

@@ -18,7 +18,7 @@ from addendum.repair.outcome import Outcome
 from addendum.runs import names
 from addendum.runs.context import Context
 from addendum.runs.revise import revise
-from addendum.runs.start import begin, created, driving, first_grant, resume
+from addendum.runs.start import beginning, first_grant, header, resume
 
 LONGEST = 20_000
 """Characters of a request."""
@@ -56,10 +56,8 @@ def author(
     text = stow(canon.canonical(request), request, blobs)
     given = stow(canon.canonical({} if args is None else args), {} if args is None else args, blobs)
     names.check(run)
-    identifier = created(context, name, run)
-    with driving(context, identifier) as journal:
-        entry = Entry("request", {"text": text.body(), "args": given.body(), "by": context.operator})
-        begin(context, journal, chosen, parent, entry, blobs)
+    entry = Entry("request", {"text": text.body(), "args": given.body(), "by": context.operator})
+    with beginning(context, header(context, name, run), chosen, parent, [entry], blobs) as journal:
         return Loop(context, journal, model, asked, stop or threading.Event()).run()
 
 

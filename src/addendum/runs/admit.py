@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
 
 from addendum.authority.accounts import Accounts
 from addendum.authority.catalog import Catalog
 from addendum.authority.envelope import Excess, excesses, new_work, smallest
 from addendum.authority.grant import Grant
 from addendum.authority.objections import Objection, objections
-from addendum.script.checker import examine
+from addendum.canon import Digest
+from addendum.script.checker import Inputs, examine
 from addendum.script.program import Program
 from addendum.script.report import Facts, Report
+
+KEPT: Final = 16
+"""How many sources are remembered with what the checker said of them; one takes some 65 times its own size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +80,42 @@ class Admission:
         return f"Raise the limit to {only.limit.amount(only.worst or 0)}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """All that the checker's word on a source depends on. The `inputs` are those of the `catalog`, by its digest."""
+
+    source: str
+    granted: frozenset[str]
+    catalog: Digest
+    inputs: Inputs = field(compare=False)
+
+
+class _Refused(Exception):
+    def __init__(self, report: Report) -> None:
+        self.report = report
+
+
+@lru_cache(maxsize=KEPT)
+def _passed(question: _Question) -> tuple[Report, Program]:
+    """Return what the checker says of a source that may run. The last few are kept: a source is planned and then
+    applied, or started again with other args, and checking it takes longer than what else a run does before its script
+    begins. A refusal is raised and not kept: it may have come of how deep the stack was."""
+    report, program = examine(question.source, granted=question.granted, inputs=question.inputs)
+    if program is None:
+        raise _Refused(report)
+    return report, program
+
+
 def admit(source: str, catalog: Catalog, grant: Grant, *, revision: bool = False) -> Admission:
     """Check a source against the rules and a grant. Never runs it.
 
     The worst case of a `revision` is that of new work, which only its plan knows: see `within`."""
     granted = frozenset(name for name in grant.capabilities if name in catalog)
-    report, program = examine(source, granted=granted, inputs={name: catalog[name].input for name in granted})
-    if program is None:
-        return Admission(report, (), None)
+    inputs = {name: catalog[name].input for name in granted}
+    try:
+        report, program = _passed(_Question(source, granted, catalog.digest, inputs))
+    except _Refused as refused:
+        return Admission(refused.report, (), None)
     against = (*objections(grant, catalog), *steered(report.facts, catalog, grant))
     found = () if revision else excesses(report.facts.worst_case, catalog, grant)
     if found or against:

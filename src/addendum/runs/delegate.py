@@ -10,8 +10,8 @@ waiting child keeps it, and so does one whose process was killed. Going on with 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NoReturn, TypeVar
 
 from addendum.authority.accounts import Accounts
 from addendum.authority.ceiling import Outside
@@ -21,10 +21,12 @@ from addendum.broker.desk import open_desk
 from addendum.broker.journal import Journal
 from addendum.canon import Digest
 from addendum.errors import JournalMoved, Rejected, RunBusy, StoreError, UsageError
-from addendum.ports import Beside
+from addendum.ports import Beside, RunHeader
 from addendum.records.history import History
 from addendum.records.stored import Entry
 from addendum.runs.context import Context
+
+T = TypeVar("T")
 
 OVER: Final = ("completed", "failed", "stopped")
 """Ends of a run after which its share goes back."""
@@ -57,28 +59,41 @@ def offered(context: Context, parent: str, grant: Grant, child: str = "") -> tup
     return journal, found
 
 
-def give(
+def give(context: Context, journal: Journal, parent: str, grant: Grant, by: str = "") -> Grant:
+    """Give a run a grant out of its parent's; return what it gets. Raises as `offered` does."""
+
+    def write(entry: Entry, beside: Beside) -> Grant:
+        journal.append(entry, beside=beside)
+        return from_json(journal.history.grant or {})
+
+    return _out_of(context, parent, grant, journal.run, by or context.operator, write)
+
+
+def begin(
     context: Context,
-    journal: Journal,
+    header: RunHeader,
     parent: str,
     grant: Grant,
-    new: Sequence[Entry] = (),
-    blobs: Mapping[Digest, bytes] | None = None,
-    by: str = "",
-) -> Grant:
-    """Give a run a grant out of its parent's, with further entries in the same transaction; return what it gets.
+    new: Sequence[Entry],
+    blobs: Mapping[Digest, bytes] | None,
+) -> Journal:
+    """Begin a run with a grant out of its parent's, and further entries; return its journal. Raises as `offered`."""
 
-    Raises as `offered` does.
-    """
-    by = by or context.operator
+    def write(entry: Entry, beside: Beside) -> Journal:
+        return Journal.begun(context.store, header, [entry, *new], blobs=blobs, beside=beside)
+
+    return _out_of(context, parent, grant, header.run, context.operator, write)
+
+
+def _out_of(context: Context, parent: str, grant: Grant, child: str, by: str, write: Callable[[Entry, Beside], T]) -> T:
+    """Write a child's grant, with what the parent gives beside it, as often as the parent's journal has changed."""
     while True:
-        above, within = offered(context, parent, grant, journal.run)
+        above, within = offered(context, parent, grant, child)
         entry = Entry("grant", {"grant": within.to_json(), "by": by, "parent": parent})
         try:
-            journal.append(entry, *new, blobs=blobs, beside=_delegated(context, above, journal.run, within, by))
+            return write(entry, _delegated(context, above, child, within, by))
         except JournalMoved:
             continue
-        return within
 
 
 def again(context: Context, journal: Journal) -> None:

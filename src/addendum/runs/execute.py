@@ -21,6 +21,7 @@ from addendum.errors import StoreError
 from addendum.kernel.calls import Call
 from addendum.kernel.decide import Rule
 from addendum.kernel.loop import Loop
+from addendum.kernel.policy import Allowances, Policy
 from addendum.ports import Limits, Session
 from addendum.records.history import History
 from addendum.records.stored import Entry
@@ -33,7 +34,8 @@ from addendum.runs.result import StepResult
 
 @dataclass(slots=True)
 class Attempt:
-    """An attempt about to be driven. `how` is run, resume or revise; `expected` are expression-matched records."""
+    """An attempt about to be driven. `how` is run, resume or revise; `expected` are expression-matched records. `begun`
+    says that its `drive` entry is there already: a new run begins with it."""
 
     context: Context
     scene: Scene
@@ -41,6 +43,7 @@ class Attempt:
     args: Json
     expected: frozenset[int] = frozenset()
     rebound: int = 0
+    begun: bool = False
     stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> StepResult:
@@ -50,9 +53,9 @@ class Attempt:
         try:
             ask_providers(journal, self.context.catalog, dispatcher)
             commit_answers(journal)
-            number = journal.history.drives + 1
-            catalog = self.context.catalog
-            journal.append(Entry("drive", self._begin(number)), blobs={catalog.digest: catalog.data})
+            if not self.begun:
+                self._begin(journal.history.drives + 1)
+            number = journal.history.drives
             self.notice({"event": "began", "drive": number, "revision": journal.history.revision, "how": self.how})
             drive = self._drive(number, dispatcher)
             ending = drive.run()
@@ -66,20 +69,11 @@ class Attempt:
         finally:
             dispatcher.close()
 
-    def _begin(self, number: int) -> dict[str, Any]:
-        allowances = self.scene.allowances
-        supersede = allowances.supersede if isinstance(allowances.supersede, bool) else sorted(allowances.supersede)
-        return {
-            "drive": number,
-            "revision": self.scene.journal.history.revision,
-            "how": self.how,
-            "policy": self.scene.policy.to_json(),
-            "retry": allowances.retry,
-            "supersede": supersede,
-            "catalog": self.context.catalog.digest,
-            "sandbox": self.context.sandbox.name,
-            "at_ms": round(self.context.clock.now() * 1000),
-        }
+    def _begin(self, number: int) -> None:
+        scene, journal = self.scene, self.scene.journal
+        revision = journal.history.revision
+        entry, blobs = drive_entry(self.context, number, revision, self.how, scene.policy, scene.allowances)
+        journal.append(entry, blobs=blobs)
 
     def _drive(self, number: int, dispatcher: Dispatcher) -> Drive:
         scene, context = self.scene, self.context
@@ -141,8 +135,7 @@ class Attempt:
         self.context.tell({"run": self.scene.journal.run, **event})
 
     def _end(self, drive: Drive, ending: Ending, number: int) -> StepResult:
-        journal, settler = self.scene.journal, drive.settler
-        claims = drive.loop.claims
+        journal, settler, claims = self.scene.journal, drive.settler, drive.loop.claims
         ending = _unfinished(ending, journal.history)
         orphans = (
             [
@@ -183,7 +176,8 @@ class Attempt:
             body["result"] = result.body()
         back = delegate.at_end(journal, settler.accounts, ending.status, self.context.clock.now())
         try:
-            journal.append(*_anchors(drive, journal.history.revision), Entry("end", body), blobs=blobs, beside=back)
+            anchors = _anchors(drive, journal.history.revision)
+            journal.append(*anchors, Entry("end", body), blobs=blobs, beside=back, last=True)
         except StoreError as error:
             if ending.stop != "store_unavailable":
                 ending = Ending("stopped", "store_unavailable", None, error.message, error.hint, where=ending.where)
@@ -237,6 +231,26 @@ class Attempt:
             "unresolved": [attempt.identity for attempt in unresolved(history) if attempt.side_effecting],
         }
         return found
+
+
+def drive_entry(
+    context: Context, number: int, revision: int, how: str, policy: Policy, allowances: Allowances
+) -> tuple[Entry, dict[Digest, bytes]]:
+    """Return the entry that an attempt begins with, and the catalog that it refers to."""
+    supersede = allowances.supersede if isinstance(allowances.supersede, bool) else sorted(allowances.supersede)
+    catalog = context.catalog
+    body = {
+        "drive": number,
+        "revision": revision,
+        "how": how,
+        "policy": policy.to_json(),
+        "retry": allowances.retry,
+        "supersede": supersede,
+        "catalog": catalog.digest,
+        "sandbox": context.sandbox.name,
+        "at_ms": round(context.clock.now() * 1000),
+    }
+    return Entry("drive", body), {catalog.digest: catalog.data}
 
 
 def confined(limits: Limits, grant: Grant, history: History) -> Limits:

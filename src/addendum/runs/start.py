@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from addendum.records.stored import Entry
 from addendum.runs import delegate
 from addendum.runs.admit import Admission, admit
 from addendum.runs.context import Context
-from addendum.runs.execute import Attempt
+from addendum.runs.execute import Attempt, drive_entry
 from addendum.runs.given import narrowings
 from addendum.runs.prepare import named, scene
 from addendum.runs.result import StepResult
@@ -36,13 +36,35 @@ CHANGED: Final = "A changed capability gives another result: `addendum catalog a
 @contextmanager
 def driving(context: Context, run: str) -> Iterator[Journal]:
     """Hold a run's lease, with its journal read. Raises `NotFound` and `RunBusy`."""
-    lease = context.store.acquire(run)
-    try:
-        journal = Journal(context.store, run, lease)
+    with _held(Journal(context.store, run, context.store.acquire(run))) as journal:
         journal.read()
         yield journal
+
+
+@contextmanager
+def beginning(
+    context: Context, header: RunHeader, grant: Grant, parent: str, new: Sequence[Entry], blobs: Mapping[Digest, bytes]
+) -> Iterator[Journal]:
+    """Begin a run with its grant, out of its parent's if it has one, and what comes next; hold its lease. If its first
+    entries can't be written, there is no such run. Raises `UsageError` for a name that is taken, `Rejected` for more
+    than a parent has left by now."""
+    if parent:
+        journal = delegate.begin(context, header, parent, grant, new, blobs)
+    else:
+        given = Entry("grant", {"grant": grant.to_json(), "by": context.operator})
+        journal = Journal.begun(context.store, header, [given, *new], blobs=blobs)
+    with _held(journal):
+        yield journal
+
+
+@contextmanager
+def _held(journal: Journal) -> Iterator[Journal]:
+    """Give a journal's lease back, unless its driver's last entry did."""
+    try:
+        yield journal
     finally:
-        give_back(context.store, lease)
+        if journal.lease is not None:
+            give_back(journal.store, journal.lease)
 
 
 def give_back(store: Store, lease: Lease) -> None:
@@ -118,12 +140,12 @@ def start(
     admission = admit(source, context.catalog, grant)
     if admission.program is None:
         return not_admitted("", admission)
-    identifier = created(context, name, run)
-    with driving(context, identifier) as journal:
-        entry, blobs, revision = revision_entry(1, source, args, Allowances(), request)
-        begin(context, journal, grant, parent, entry, blobs)
+    entry, blobs, revision = revision_entry(1, source, args, Allowances(), request)
+    drive, catalog = drive_entry(context, 1, revision.number, "run", chosen, Allowances())
+    blobs |= catalog
+    with beginning(context, header(context, name, run), grant, parent, [entry, drive], blobs) as journal:
         ready = scene(journal, admission.program, revision.args_digest, chosen, Allowances())
-        return Attempt(context, ready, "run", args, stop=stop or threading.Event()).run()
+        return Attempt(context, ready, "run", args, begun=True, stop=stop or threading.Event()).run()
 
 
 def resume(
@@ -173,12 +195,10 @@ def current(journal: Journal) -> Revision:
     raise UsageError(f"The run {journal.run} never started.", hint="Start it again under another name.")
 
 
-def created(context: Context, name: str, run: str = "") -> str:
-    """Make an empty run and return what it is called. Raises `UsageError` for a name that is taken."""
-    identifier = run or fresh_name(context)
+def header(context: Context, name: str, run: str = "") -> RunHeader:
+    """Return the header of a run that begins now; without a name of its own in `run` it gets one."""
     at = datetime.datetime.fromtimestamp(context.clock.now(), datetime.UTC).isoformat(timespec="seconds")
-    context.store.create(RunHeader(identifier, name, at))
-    return identifier
+    return RunHeader(run or fresh_name(context), name, at)
 
 
 def first_grant(context: Context, grant: Grant | None, parent: str) -> Grant:
@@ -188,17 +208,6 @@ def first_grant(context: Context, grant: Grant | None, parent: str) -> Grant:
         raise UsageError("A child needs a grant of its own.", hint="Say what it gets of its parent's.")
     found = under_ceiling(context, context.grant if grant is None else grant)
     return delegate.offered(context, parent, found)[1] if parent else found
-
-
-def begin(
-    context: Context, journal: Journal, grant: Grant, parent: str, entry: Entry, blobs: Mapping[Digest, bytes]
-) -> None:
-    """Write the first entries of a run in one transaction: its grant, out of its parent's if it has one, and what it
-    begins with. Raises `Rejected` for more than a parent has left by now."""
-    if parent:
-        delegate.give(context, journal, parent, grant, [entry], blobs)
-    else:
-        journal.append(Entry("grant", {"grant": grant.to_json(), "by": context.operator}), entry, blobs=blobs)
 
 
 def under_ceiling(context: Context, grant: Grant) -> Grant:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from functools import lru_cache
 from pathlib import Path
 
 from addendum.ports import Clock
@@ -12,10 +13,14 @@ from addendum.store.leases import Process, Stamp
 
 
 def current() -> Process:
-    """Return this process. Asked anew each time, since a fork makes another one."""
+    """Return this process. What it is stays so, and is looked up once; a fork makes another one, which looks anew."""
+    return _current(os.getpid())
+
+
+@lru_cache(maxsize=1)
+def _current(pid: int) -> Process:
     host = _host()
     boot = _line("/proc/sys/kernel/random/boot_id")
-    pid = os.getpid()
     if not boot:
         return Process(machine=_address(host), boot="", host=host, pid=pid, started=started(pid))
     try:
@@ -24,6 +29,11 @@ def current() -> Process:
         namespace = ""
     machine = "/".join((_line("/etc/machine-id") or host, boot, namespace))
     return Process(machine=machine, boot=boot, host=host, pid=pid, started=started(pid))
+
+
+if hasattr(os, "register_at_fork"):
+    # Its pid may be the one that is remembered: in another namespace, or if that one's process has ended.
+    os.register_at_fork(after_in_child=_current.cache_clear)
 
 
 def gone(holder: Process, here: Process) -> bool:

@@ -55,10 +55,33 @@ class SqlStore:
 
     def create(self, header: RunHeader) -> None:
         check_header(header)
-        values = {"run": header.run, "name": header.name, "created_at": header.created_at}
         with self._database.transaction():
-            if not self._database.write("add_run", values):
-                raise taken(header.run, self._database.where)
+            self._create(header)
+
+    def begin(
+        self,
+        header: RunHeader,
+        entries: Sequence[Entry],
+        *,
+        blobs: Mapping[Digest, bytes] | None = None,
+        beside: Beside | None = None,
+    ) -> tuple[Lease, list[Stored]]:
+        check_header(header)
+        run, new, other = header.run, prepare(entries), _beside(beside)
+        check_blobs(blobs or {})
+        lease = Lease(run, os.urandom(16).hex())
+        with self._database.transaction():
+            self._create(header)
+            self._database.write("take_lease", _lease_row(lease, process.current(), process.now(self._clock)))
+            added = self._put(run, new, beside.own if beside is not None else None, lease)
+            self._put_rest(blobs, beside, other)
+        self._leases.add(lease)
+        return lease, added
+
+    def _create(self, header: RunHeader) -> None:
+        values = {"run": header.run, "name": header.name, "created_at": header.created_at}
+        if not self._database.write("add_run", values):
+            raise taken(header.run, self._database.where)
 
     def header(self, run: str) -> RunHeader:
         rows = self._database.read("run", {"run": run})
@@ -95,9 +118,12 @@ class SqlStore:
     def release(self, lease: Lease) -> None:
         self._returned.add(lease.token)
         with self._database.transaction():
-            self._database.write("drop_lease", {"run": lease.run, "token": lease.token})
+            self._drop(lease)
         self._returned.discard(lease.token)
         self._leases.discard(lease)
+
+    def _drop(self, lease: Lease) -> None:
+        self._database.write("drop_lease", {"run": lease.run, "token": lease.token})
 
     def driven(self, run: str) -> bool:
         held = self._held(run)
@@ -125,11 +151,11 @@ class SqlStore:
         blobs: Mapping[Digest, bytes] | None = None,
         lease: Lease | None = None,
         beside: Beside | None = None,
+        last: bool = False,
     ) -> list[Stored]:
-        new = prepare(entries)
-        other = prepare(beside.entries, back=False) if beside is not None else []
+        new, other = prepare(entries), _beside(beside)
         own, at = (beside.own, beside.at) if beside is not None else (None, None)
-        if len(new) == 1 and len(other) < 2 and not blobs:
+        if len(new) == 1 and len(other) < 2 and not blobs and not last:
             # What every call writes, and where it has accounts, there: one statement, which is its own transaction.
             if beside is not None and other:
                 added = self._follow_both(run, new, lease, beside, other)
@@ -139,15 +165,22 @@ class SqlStore:
                 added = []
             if added:
                 return added
-        if blobs:
-            check_blobs(blobs)
+        check_blobs(blobs or {})
         with self._database.transaction():
             added = self._put(run, new, own, lease)
-            if blobs:
-                self._database.write_all("add_blob", ({"digest": name, "data": data} for name, data in blobs.items()))
-            if beside is not None and (other or at is not None):
-                self._put(beside.run, other, at)
+            self._put_rest(blobs, beside, other)
+            if lease is not None and last:
+                self._drop(lease)
+        if lease is not None and last:
+            self._leases.discard(lease)
         return added
+
+    def _put_rest(self, blobs: Mapping[Digest, bytes] | None, beside: Beside | None, other: list[Prepared]) -> None:
+        """Put what goes in with entries: blobs, and what is beside them."""
+        if blobs:
+            self._database.write_all("add_blob", ({"digest": name, "data": data} for name, data in blobs.items()))
+        if beside is not None and (other or beside.at is not None):
+            self._put(beside.run, other, beside.at)
 
     def _put(self, run: str, new: list[Prepared], at: int | None, lease: Lease | None = None) -> list[Stored]:
         """Put entries at the end of a journal, which is at `at` if that is given, as the driver with this lease, inside
@@ -281,6 +314,11 @@ class SqlStore:
                 pass  # a store that doesn't answer: the lease ends by itself
         self._leases.clear()
         self._database.close()
+
+
+def _beside(beside: Beside | None) -> list[Prepared]:
+    """Return another journal's entries as they will be kept."""
+    return prepare(beside.entries, back=False) if beside is not None else []
 
 
 def _entry_row(run: str, entry: Stored, prepared: Prepared) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from addendum.canon import Digest
-from addendum.errors import StoreUnavailable
+from addendum.errors import AddendumError, StoreUnavailable
 from addendum.ports import LEDGER, Beside, Clock, Lease, RunHeader
 from addendum.records.chain import START
 from addendum.records.stored import Entry, Stored
@@ -94,6 +94,26 @@ class MemoryStore:
                 raise taken(header.run, _WHERE)
             shared.runs[header.run] = _Run(header)
 
+    def begin(
+        self,
+        header: RunHeader,
+        entries: Sequence[Entry],
+        *,
+        blobs: Mapping[Digest, bytes] | None = None,
+        beside: Beside | None = None,
+    ) -> tuple[Lease, list[Stored]]:
+        check_header(header)
+        run, prepared, shared = header.run, prepare(entries), self._shared()
+        check_blobs(blobs or {})
+        with shared.lock:
+            self.create(header)
+            try:
+                lease = self.acquire(run)
+                return lease, self._append(run, prepared, blobs or {}, lease, beside)
+            except AddendumError:
+                del shared.runs[run]
+                raise
+
     def header(self, run: str) -> RunHeader:
         return self._run(run).header
 
@@ -141,25 +161,39 @@ class MemoryStore:
         blobs: Mapping[Digest, bytes] | None = None,
         lease: Lease | None = None,
         beside: Beside | None = None,
+        last: bool = False,
     ) -> list[Stored]:
         prepared, shared = prepare(entries), self._shared()
-        other = prepare(beside.entries) if beside is not None else []
         check_blobs(blobs or {})
         with shared.lock:
-            kept = self._run(run)
-            token = kept.lease.token if kept.lease else None
-            if lease is not None and (lease.run != run or lease.token != token):
-                raise leases.lost(run, kept.lease)
-            if beside is not None and beside.own not in (None, len(kept.entries)):
-                raise moved(run, _WHERE)
-            if beside is not None and (other or beside.at is not None):
-                ledger = self._run(beside.run)
-                if beside.at is not None and beside.at != len(ledger.entries):
-                    raise moved(beside.run, _WHERE)
-                ledger.add(other)
-            added = kept.add(prepared)
-            for digest, data in (blobs or {}).items():
-                shared.blobs.setdefault(digest, bytes(data))
+            added = self._append(run, prepared, blobs or {}, lease, beside)
+            if lease is not None and last:
+                self._run(run).lease = None
+        return added
+
+    def _append(
+        self,
+        run: str,
+        prepared: list[Prepared],
+        blobs: Mapping[Digest, bytes],
+        lease: Lease | None,
+        beside: Beside | None,
+    ) -> list[Stored]:
+        kept, shared = self._run(run), self._shared()
+        other = prepare(beside.entries) if beside is not None else []
+        token = kept.lease.token if kept.lease else None
+        if lease is not None and (lease.run != run or lease.token != token):
+            raise leases.lost(run, kept.lease)
+        if beside is not None and beside.own not in (None, len(kept.entries)):
+            raise moved(run, _WHERE)
+        if beside is not None and (other or beside.at is not None):
+            ledger = self._run(beside.run)
+            if beside.at is not None and beside.at != len(ledger.entries):
+                raise moved(beside.run, _WHERE)
+            ledger.add(other)
+        added = kept.add(prepared)
+        for digest, data in blobs.items():
+            shared.blobs.setdefault(digest, bytes(data))
         return added
 
     def entries(self, run: str, *, after: int = 0, upto: int | None = None) -> Iterator[Stored]:

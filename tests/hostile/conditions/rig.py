@@ -133,7 +133,7 @@ class Faulty:
     would: nothing was written. "entry" is each entry as it is read. `calls` are the names of what was called."""
 
     READS = ("entries", "entry", "blob", "head")
-    WRITES = ("append", "acquire", "release", "renew", "create")
+    WRITES = ("append", "begin", "acquire", "release", "renew", "create")
 
     def __init__(
         self,
@@ -164,6 +164,17 @@ class Faulty:
         self._meet("create")
         self.store.create(header)
 
+    def begin(
+        self,
+        header: RunHeader,
+        entries: Sequence[Entry],
+        *,
+        blobs: Mapping[Digest, bytes] | None = None,
+        beside: Beside | None = None,
+    ) -> tuple[Lease, list[Stored]]:
+        self._meet("begin")
+        return self.store.begin(header, entries, blobs=blobs, beside=beside)
+
     def header(self, run: str) -> RunHeader:
         return self.store.header(run)
 
@@ -193,9 +204,10 @@ class Faulty:
         blobs: Mapping[Digest, bytes] | None = None,
         lease: Lease | None = None,
         beside: Beside | None = None,
+        last: bool = False,
     ) -> list[Stored]:
         self._meet("append")
-        return self.store.append(run, entries, blobs=blobs, lease=lease, beside=beside)
+        return self.store.append(run, entries, blobs=blobs, lease=lease, beside=beside, last=last)
 
     def entries(self, run: str, *, after: int = 0, upto: int | None = None) -> Iterator[Stored]:
         self._meet("entries")

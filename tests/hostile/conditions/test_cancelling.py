@@ -210,12 +210,17 @@ def test_a_cancellation_by_an_operator_comes_before_the_next_effect(
 
 
 def test_a_cancellation_between_the_lease_and_the_first_step_counts(store: MemoryStore, sandbox: Sandbox) -> None:
-    """The operator was told that a process drives the run: then it has to stop it."""
+    """The operator was told that a process drives the run: then it has to stop it, a new run and one that goes on."""
     operator = store.another()
     heard = []
 
     class Between(Faulty):
-        """A store in which an operator is just quicker than the driver's first entry."""
+        """A store in which an operator is just quicker than what the driver does once it has the lease."""
+
+        def begin(self, *args: Any, **more: Any) -> Any:
+            begun = super().begin(*args, **more)
+            heard.append(cancel(context(operator, Work(), sandbox), "r"))
+            return begun
 
         def append(self, run: str, entries: Any, **more: Any) -> Any:
             if entries[0].kind == "drive":
@@ -223,9 +228,13 @@ def test_a_cancellation_between_the_lease_and_the_first_step_counts(store: Memor
             return super().append(run, entries, **more)
 
     work = Work()
-    result = start(context(Between(store), work, sandbox), ROW, {}, run="r")
+    between = context(Between(store), work, sandbox)
+    result = start(between, ROW, {}, run="r")
     assert heard == [True]
     assert (result.stop, work.requests) == ("cancelled", [])
+    again = resume(between, "r")
+    assert heard == [True, True]
+    assert (again.stop, work.requests) == ("cancelled", [])
 
 
 def test_a_cancellation_of_a_run_that_nobody_drives_says_so_and_stops_no_later_attempt(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from addendum.authority.accounts import Hold
 from addendum.authority.catalog import Capability, Catalog
@@ -17,7 +19,7 @@ from addendum.broker.desk import Desk, open_desk
 from addendum.broker.journal import Journal
 from addendum.errors import JournalMoved, Rejected
 from addendum.kernel.calls import Call
-from addendum.ports import RunHeader, Store
+from addendum.ports import Lease, RunHeader, Store
 from addendum.records.entries import Attempt, Ref
 from addendum.records.stored import Entry, Stored
 from addendum.runs import delegate
@@ -102,6 +104,17 @@ def given(context: Context, name: str, calls: int, above: str = "p") -> bool:
     return True
 
 
+def begun(context: Context, name: str, calls: int, above: str = "p") -> bool:
+    """Begin a run with something of another's; False if there is less left."""
+    try:
+        journal = delegate.begin(context, RunHeader(name, "", AT), above, grant(calls), [], {})
+    except Rejected:
+        return False
+    assert journal.lease is not None
+    context.store.release(journal.lease)
+    return True
+
+
 def total(store: Store, run: str = "p") -> int:
     """Return how many attempts stand in a family's journals, or are still its living children's to make."""
     history = Journal(store, run).read()
@@ -165,19 +178,31 @@ class Dying(SqliteStore):
             os._exit(9)
         return found
 
+    def begin(self, header: RunHeader, entries: Sequence[Entry], **more: Any) -> tuple[Lease, list[Stored]]:
+        self.left -= 1
+        if self.left == 0 and not self.after:
+            os._exit(9)
+        found = super().begin(header, entries, **more)
+        if self.left == 0:
+            os._exit(9)
+        return found
 
-def _die(path: str, left: int, after: bool) -> None:
+
+def _die(path: str, left: int, after: bool, give: Callable[..., bool]) -> None:
     store = Dying(Path(path))
     store.left, store.after = left, after
     with opened(store) as context:
-        given(context, "c", 40)
+        give(context, "c", 40)
         child = desk(context, "c")
         send(child)
-        given(context, "g", 30, "c")
+        give(context, "g", 30, "c")
         delegate.bring_back(context, Journal(store, "g"))
 
 
-def test_a_process_that_dies_while_it_delegates_leaves_nothing_given_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize("give", [given, begun])
+def test_a_process_that_dies_while_it_delegates_leaves_nothing_given_twice(
+    tmp_path: Path, give: Callable[..., bool]
+) -> None:
     """Killed before or after each of its writes: the child has its share and the parent hasn't, or the reverse."""
     forked = multiprocessing.get_context("fork")
     for left in range(1, 4):
@@ -186,19 +211,31 @@ def test_a_process_that_dies_while_it_delegates_leaves_nothing_given_twice(tmp_p
             store = SqliteStore(path)
             parent(store)
             store.close()
-            process = forked.Process(target=_die, args=(str(path), left, after))
+            process = forked.Process(target=_die, args=(str(path), left, after, give))
             process.start()
             process.join(60)
             assert process.exitcode == 9
             store = SqliteStore(path)
             with opened(store) as context:
                 wrote = left + after > 1
+                assert give is given or wrote == any(header.run == "c" for header in store.runs())
                 assert given(context, "other", 20 if wrote else MOST)
                 assert not given(context, "more", 1)
                 assert total(store) == MOST
                 if wrote:
                     assert total(store, "c") <= 40
             store.close()
+
+
+def test_a_run_that_gets_no_share_is_not_begun(tmp_path: Path) -> None:
+    """Nothing of it is there, and nothing of the parent's grant is gone."""
+    store = SqliteStore(tmp_path / "store.db")
+    parent(store)
+    with opened(store) as context:
+        assert begun(context, "c", MOST)
+        assert not begun(context, "more", 1)
+        assert [header.run for header in store.runs()] == ["p", "c"]
+        assert total(store) == MOST
 
 
 def test_a_parents_driver_that_looked_too_early_looks_again(tmp_path: Path) -> None:

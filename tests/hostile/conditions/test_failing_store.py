@@ -84,7 +84,7 @@ def test_a_store_that_fails_at_any_call_stops_the_run_before_an_effect_and_loses
 ) -> None:
     """For every n: a typed stop or error, durable attempts first, unsaved results shown; nothing is paid twice."""
     total = _calls_of_a_run(sandbox, names)
-    assert total > 3
+    assert total >= 3
     for n in range(1, total + 1):
         store = MemoryStore()
         keeper = store.another()

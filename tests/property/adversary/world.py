@@ -9,7 +9,8 @@ import queue
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +21,7 @@ from addendum.canon import Digest
 from addendum.errors import CapabilityError, UnknownOutcome
 from addendum.kernel.policy import Allowances
 from addendum.plan import to_json
-from addendum.ports import Beside, Lease, Reply, Request, Sandbox
+from addendum.ports import Beside, Lease, Reply, Request, RunHeader, Sandbox
 from addendum.records.certificate import certificate
 from addendum.records.history import History, fold
 from addendum.records.stored import Entry, Stored
@@ -241,14 +242,23 @@ class Mortal(MemoryStore):
         blobs: Mapping[Digest, bytes] | None = None,
         lease: Lease | None = None,
         beside: Beside | None = None,
+        last: bool = False,
     ) -> list[Stored]:
+        with self._around(entries):
+            return super().append(run, entries, blobs=blobs, lease=lease, beside=beside, last=last)
+
+    def begin(self, header: RunHeader, entries: Sequence[Entry], **more: Any) -> tuple[Lease, list[Stored]]:
+        with self._around(entries):
+            return super().begin(header, entries, **more)
+
+    @contextmanager
+    def _around(self, entries: Sequence[Entry]) -> Iterator[None]:
         kinds = sorted({entry.kind for entry in entries})
         for kind in kinds:
             self.point(f"before {kind}")
-        stored = super().append(run, entries, blobs=blobs, lease=lease, beside=beside)
+        yield
         for kind in kinds:
             self.point(f"after {kind}")
-        return stored
 
     def point(self, name: str) -> None:
         """Die here, if it is time."""

@@ -24,6 +24,28 @@ def test_this_process_lives() -> None:
 
 
 @linux
+@pytest.mark.parametrize("same_pid", [False, True])
+def test_a_fork_is_another_process(same_pid: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is remembered of its parent isn't the child's, not even if the child has the parent's pid (a namespace)."""
+    here = process.current()
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child == 0:
+        if same_pid:
+            monkeypatch.setattr(process, "started", lambda pid: "just now")
+            monkeypatch.setattr(os, "getpid", lambda: here.pid)
+        found = process.current()
+        os.write(writes, f"{found.pid} {found.started}".encode())
+        os._exit(0)
+    started = process.started(child)
+    os.close(writes)
+    with os.fdopen(reads) as said:
+        assert said.read() == (f"{here.pid} just now" if same_pid else f"{child} {started}")
+    os.waitpid(child, 0)
+    assert process.current() == here
+
+
+@linux
 def test_a_process_that_ended_is_gone() -> None:
     """A child that ended is gone, also before anybody asked how it ended (a zombie)."""
     here = process.current()
