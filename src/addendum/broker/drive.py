@@ -88,7 +88,7 @@ class Drive:
 
     def run(self) -> Ending:
         """Drive the script to its end, a stop, or a wait that only a person ends; then let calls in flight land."""
-        self._started = self._renewed = self.settler.clock.monotonic()
+        self._started = self._renewed = self._looked = self.settler.clock.monotonic()
         try:
             ended = self._execute()
         except StoreError as error:

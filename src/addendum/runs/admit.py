@@ -17,7 +17,7 @@ from addendum.script.checker import Inputs, examine
 from addendum.script.program import Program
 from addendum.script.report import Facts, Report
 
-KEPT: Final = 16
+KEPT: Final = 4
 """How many sources are remembered with what the checker said of them; one takes some 65 times its own size."""
 
 
