@@ -27,6 +27,8 @@ class Equals:
     places: Counter[str] = field(default_factory=Counter)
     """How many of those that are left stand at each place, once they are sorted."""
     sorted: bool = False
+    takers: tuple[int, dict[str, set[str]]] = field(default=(0, {}))
+    """How many had calls when this was made; where the calls stand, where the records did."""
     _places: dict[int, str] = field(default_factory=dict)
     _alike: dict[object, list[Record]] = field(default_factory=dict)
 

@@ -1,0 +1,181 @@
+"""Where the records stand: what one record and the candidate, as far as it was seen, say of each other.
+
+Nothing here asks who has a record: that is `addendum.kernel.claims`, which adds it to this. A record stood in a source
+that it is kept in the terms of; the candidate may have its place as it was, otherwise, elsewhere, or not at all.
+
+Nothing is vacated for a moment only: a position that is gone stays gone, another digest that stands at an identity
+stays there. So what was found vacated is remembered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from addendum import identity as ids
+from addendum.identity import Identity
+from addendum.kernel.calls import Call
+from addendum.kernel.equals import EqualKey
+from addendum.kernel.expression import declared, expected, reaches
+from addendum.kernel.likeness import order
+from addendum.kernel.sources import Fate, Sources, beyond
+from addendum.records.history import Record
+
+Relocation: TypeAlias = Literal["strict", "declared", "verified"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Standing:
+    """The candidate beside the older sources, and what it was seen to do."""
+
+    sources: Sources
+    relocation: Relocation
+    moves: dict[str, str] = field(default_factory=dict)
+    revision: int = 0
+    """The number of the candidate's revision, 0 while it has none (a plan)."""
+    made: dict[str, EqualKey] = field(default_factory=dict)
+    """Every identity that the candidate has called so far, with what it asked for."""
+    widths: dict[str, int | tuple[str, ...]] = field(default_factory=dict)
+    _parsed: dict[str, Identity] = field(default_factory=dict)
+    _vacant: set[int] = field(default_factory=set)
+    """What was found vacated: it stays so."""
+    _expected: dict[int, Identity | None] = field(default_factory=dict)
+    _sites: dict[str, list[str]] | None = None
+    """Every identity of `made` by its last frame, once somebody asked."""
+
+    def see(self, call: Call) -> None:
+        """Note that the candidate makes a call."""
+        self.made[call.identity] = call.call
+        if self._sites is not None:
+            self._sites.setdefault(call.identity.rpartition(ids.JOIN)[2], []).append(call.identity)
+
+    def see_width(self, frame: str, branches: int | tuple[str, ...]) -> None:
+        """Note how wide a fan-out really is."""
+        self.widths[frame] = branches
+
+    def fate(self, record: Record) -> Fate:
+        """What became of a record's site and frames in the candidate."""
+        if record.identity is None:
+            return Fate.GONE
+        if self.sources.history.revisions[record.revision].source == self.sources.candidate.revision:
+            return Fate.SAME
+        return self.sources.fates(record.revision, self.parts(record.identity).positions)
+
+    def vacated(self, record: Record) -> bool:
+        """Whether no call of the candidate can stand at a record's own identity with its payload any more."""
+        if record.identity is None:
+            return not record.superseded or record.superseded == self.revision
+        if record.seq in self._vacant:
+            return True
+        asked = self.made.get(record.identity)
+        if asked is not None:
+            gone = asked != record.call
+        else:
+            gone = self.fate(record) is not Fate.SAME or beyond(
+                self.parts(record.identity), self.sources.candidate, self.widths
+            )
+        if gone:
+            self._vacant.add(record.seq)
+        return gone
+
+    def stood(self, record: Record) -> tuple[str | None, int]:
+        """Return where a record stood before the candidate, and the revision in whose terms that is."""
+        if self.revision and record.before is not None and record.before[0] == self.revision:
+            return record.before[1:]
+        return record.identity, record.revision
+
+    def terms(self, record: Record) -> int:
+        """Return the last revision before the candidate in whose terms a record's identity is, its source if none.
+
+        A record is kept in the terms of the source that wrote its call last; those that left it as it was had it too.
+        """
+        if record.identity is None:
+            return record.source
+        last = self.revision - 1 if self.revision else self.sources.history.revision
+        if record.revision >= last:
+            return record.revision
+        return self.sources.latest(record.revision, self.parts(record.identity).positions, last)
+
+    def expected(self, record: Record) -> str | None:
+        """Where a record's call is still to come although its own identity is vacated (rule 3), None if unknown."""
+        identity = self.parts(record.identity or record.origin)
+        if self.relocation == "declared":
+            return declared(self.sources, self.moves, identity.place)
+        there = self._expectation(record, identity)
+        # What was made already isn't still to come: another record, or another payload, stands there.
+        return None if there is None or self._reached(there) else str(there)
+
+    def foreseen(self, record: Record, call: Call) -> bool:
+        """Whether a call stands where a record's was expected (rule 3)."""
+        identity, revision = self.stood(record)
+        if identity is None:
+            return False
+        there = expected(self.sources, revision, self.parts(identity))
+        return there is not None and reaches(call.parts, there)
+
+    def _expectation(self, record: Record, identity: Identity) -> Identity | None:
+        if record.seq not in self._expected:
+            self._expected[record.seq] = expected(self.sources, self.terms(record), identity)
+        return self._expected[record.seq]
+
+    def _reached(self, there: Identity) -> bool:
+        if str(there) in self.made:
+            return True
+        if self._sites is None:
+            self._sites = {}
+            for at in self.made:
+                self._sites.setdefault(at.rpartition(ids.JOIN)[2], []).append(at)
+        return any(reaches(self.parts(at), there) for at in self._sites.get(str(there.site), ()))
+
+    def elsewhere(self, record: Record, call: Call) -> bool:
+        """Whether a vacated record may belong to a call at another place."""
+        if record.is_read:
+            return True
+        # One that was left without identity is judged by where it was made: nothing need be gone there.
+        fate = self.fate(record)
+        if record.identity is None:
+            fate = self.sources.fates(record.source, self.parts(record.origin).positions)
+        if self.had(record, call.place) and fate is Fate.SAME:
+            return False
+        return not self.held(record, call)
+
+    def held(self, record: Record, call: Call) -> bool:
+        """Whether a record is expected at another place than a call's, where its own call is still to come.
+
+        What is written otherwise where it stood is expected nowhere: should it ask for the same all the same, it is a
+        twin of the call that took its record (rule 4d).
+        """
+        if self.relocation == "declared" or record.identity is None:
+            return False
+        there = self._expectation(record, self.parts(record.identity))
+        if there is None or reaches(call.parts, there, numbers=False) or self._reached(there):
+            return False
+        return order(there, call.parts, self.sources.order(self.sources.candidate)) >= 0
+
+    def had(self, record: Record, place: str) -> bool:
+        """Whether the source of a record's own commit had a place."""
+        return self.sources.has_place(record.source, place)
+
+    def had_it(self, record: Record, call: Call) -> bool:
+        """Whether the source of a record's own commit had a call where one stands now, written like it."""
+        return self.sources.had_written(record.source, call.place)
+
+    def is_declared(self, record: Record, call: Call) -> bool:
+        """Whether the revision lets a record's place move to a call's: under `declared` it has to say so."""
+        if self.relocation != "declared":
+            return True
+        old = self.parts(record.identity or record.origin).place
+        return self.moves.get(old) == call.place
+
+    def place(self, record: Record) -> str:
+        """Return a record's place, in the names of the candidate."""
+        if record.identity is not None:
+            return self.sources.renamed(self.terms(record), self.parts(record.identity).place)
+        return self.sources.renamed(record.source, self.parts(record.origin).place)
+
+    def parts(self, identity: str) -> Identity:
+        """Return an identity's parts."""
+        found = self._parsed.get(identity)
+        if found is None:
+            found = self._parsed[identity] = ids.parse(identity)
+        return found
