@@ -20,12 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from addendum import identity as ids
 from addendum.kernel.calls import Call
-from addendum.kernel.equals import EqualKey, Index
+from addendum.kernel.equals import EqualKey, Equals, Index
 from addendum.kernel.likeness import along
-from addendum.kernel.moved import Ambiguous, Search
+from addendum.kernel.moved import Ambiguous, Search, ways_to
 from addendum.kernel.sources import Fate, capacity
 from addendum.kernel.standing import Relocation, Standing
 from addendum.records.history import Record
@@ -103,27 +104,41 @@ class Claims(Standing):
         """Rule 4c: an equal record is unclaimed, and its own call may still come, where it stood or is expected."""
         if call.is_read or self.known(call):
             return None
+        equals = self._index().get(call.call)
+        if equals is None or not equals.left:
+            return None
+        exact, place = self._exact(equals, call), call.place
         rest = [
             record
-            for record in self._unclaimed(call)
-            if record.ok
-            and record.identity is not None
-            and not self._exact(record, call)
-            and self._to_come(record, call)
+            for way in ways_to(self, equals)
+            if self._may_come(way.one, call)
+            for record in way.left.values()
+            if record.ok and record.revision not in exact and self.held(record, call)
         ]
-        return Ambiguous("c", call, tuple(rest)) if rest else None
+        rest += [
+            record
+            for record in equals.strays()
+            if record.ok
+            and record.revision not in exact
+            and record.identity is not None
+            and record.identity not in self.made
+            and (self.relocation != "strict" or not self.had(record, place))
+        ]
+        return Ambiguous("c", call, tuple(sorted(rest, key=attrgetter("seq")))) if rest else None
 
-    def _exact(self, record: Record, call: Call) -> bool:
-        """Whether the identity says which call a record is: source and args are its own, and no other source has put
-        another result where the call stands."""
+    def _exact(self, equals: Equals, call: Call) -> set[int]:
+        """Return the revisions whose identities say which call a record is: source and args are the candidate's, and no
+        other source has put another result where the call stands."""
         there = self.prefix.get(call.identity)
-        return self.sources.same(record.revision) and (there is None or not there.ok or there.call == call.call)
+        if there is not None and there.ok and there.call != call.call:
+            return set()
+        revisions = {record.revision for record in equals.left.values()}
+        return {revision for revision in revisions if self.sources.same(revision)}
 
-    def _to_come(self, record: Record, call: Call) -> bool:
-        if record.seq in self._vacant or self.vacated(record):
-            # At a place that the record's source had, a call is one more of those that were always there.
-            return self.relocation != "strict" and not self.had_it(record, call) and self.held(record, call)
-        return record.identity not in self.made and (self.relocation != "strict" or not self.had(record, call.place))
+    def _may_come(self, record: Record, call: Call) -> bool:
+        """Whether a vacated record's call may be expected elsewhere, by its place. At a place that the record's source
+        had, a call is one more of those that were always there."""
+        return self.relocation != "strict" and self.awaited(record, call) is not None and not self.had_it(record, call)
 
     def twin(self, call: Call) -> Ambiguous | None:
         """Rule 4d: the call claims nothing at a new place, while an equal record was moved to another call.

@@ -6,16 +6,20 @@ asks decides what becomes of the answer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from operator import attrgetter
+from typing import Literal, TypeAlias
 
 from addendum.kernel.calls import Call
-from addendum.kernel.equals import Equals
+from addendum.kernel.equals import Equals, Way
 from addendum.kernel.likeness import likeness, numbers, same_way, unlike
 from addendum.kernel.sources import Fate
 from addendum.kernel.standing import Standing
 from addendum.records.history import Record
+
+Some: TypeAlias = tuple[Way, dict[int, Record]]
+"""Some records of a way, by seq."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,19 @@ class Ambiguous:
     rule: Literal["a", "b", "c", "d"]
     call: Call
     records: tuple[Record, ...]
+
+
+def ways_to(standing: Standing, equals: Equals) -> list[Way]:
+    """Return the ways to what is left and vacated. They are looked at again when something was made or written."""
+    seen = (len(standing.made), len(standing.widths), standing.sources.history.seq)
+    if equals.seen != seen:
+        equals.seen = seen
+        for record in equals.strays():
+            if standing.vacated(record):
+                parts = standing.parts(record.identity or record.origin)
+                key = (record.source, record.revision, record.identity is None, parts.place)
+                equals.walk(record, key, standing.place, parts)
+    return [way for way in equals.ways.values() if way.left]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +68,19 @@ class Search:
         found = self._exactly(here)
         if found is not None or (here and call.place not in equals.places):
             return found
-        vacated = [r for r in equals.left.values() if standing.vacated(r) and standing.is_declared(r, call)]
-        if not vacated:
-            return None
         place = call.place
-        rest = [record for record in vacated if standing.place(record) == place]
-        if not rest and not here:
-            rest = self._nearest([record for record in vacated if standing.elsewhere(record, call)])
-            rest = self._own_place(rest)
-            results = [record for record in rest if record.ok]
-            places = {standing.place(record) for record in results}
+        ways = [way for way in ways_to(standing, equals) if standing.is_declared(way.one, call)]
+        some = [(way, way.left) for way in ways if way.place == place]
+        if not some and not here:
+            some = [(way, records) for way in ways if (records := self._elsewhere(way))]
+            some = self._own_place(self._nearest(some))
+            places = {way.place for way, records in some if any(record.ok for record in records.values())}
             if len(places) > 1 and not call.is_read:
-                return Ambiguous("b", call, tuple(results))
-            rest = [record for record in rest if not places or standing.place(record) in places]
+                every = [record for _, records in some for record in records.values() if record.ok]
+                return Ambiguous("b", call, tuple(sorted(every, key=attrgetter("seq"))))
+            if places:
+                some = [(way, records) for way, records in some if way.place in places]
+        rest = [record for way, records in some for record in self._best(way, records)]
         rest = [record for record in rest if self._apart(record) <= apart]
         return min(rest, key=self._preference, default=None)
 
@@ -81,7 +98,14 @@ class Search:
             return None
         return next((record for record in alike if standing.elsewhere(record, call)), None)
 
-    def _nearest(self, records: list[Record]) -> list[Record]:
+    def _elsewhere(self, way: Way) -> dict[int, Record]:
+        """Return the records of a way that may belong to the call, which stands at another place."""
+        free = self.standing.free(way.one, self.call)
+        if free is None:
+            return {seq: record for seq, record in way.left.items() if not self.standing.held(record, self.call)}
+        return way.left if free else {}
+
+    def _nearest(self, some: list[Some]) -> list[Some]:
         """Return, of records at several places, those whose way to the call is most like the call's own.
 
         A helper that is written otherwise inside moves the records of all its uses at once, a try around a fan-out
@@ -91,45 +115,60 @@ class Search:
         Where the nearest came another way, and what is on it still stands there, written otherwise, its call may be the
         one that is made there now: one that came the call's own way is as near.
         """
-        standing, call = self.standing, self.call
-        if len({standing.place(record) for record in records}) < 2:
-            return records
-        likeness = {record.seq: self._like(record) for record in records}
-        most = max(likeness.values())
-        nearest = [record for record in records if likeness[record.seq] == most]
-        if any(standing.fate(record) is not Fate.CHANGED for record in nearest):
+        standing = self.standing
+        if len({way.place for way, _ in some}) < 2:
+            return some
+        like = [found for way, records in some for found in self._alike(way, records)]
+        most = max(how for how, *_ in like)
+        nearest = [(way, records) for how, way, records in like if how == most]
+        if any(standing.fate(way.one) is not Fate.CHANGED for way, _ in nearest):
             return nearest
-        came = {
-            record.seq
-            for record in records
-            if record.identity is not None
-            and same_way(standing.sources, standing.terms(record), standing.parts(record.identity), call.parts)
-        }
-        if any(record.seq in came for record in nearest):
+        came = [(way, records) for way, records in some if self._came(way.one)]
+        if any(way is other for way, _ in nearest for other, _ in came):
             return nearest
-        return [record for record in records if likeness[record.seq] == most or record.seq in came]
+        return [*nearest, *came]
 
-    def _own_place(self, records: list[Record]) -> list[Record]:
+    def _alike(self, way: Way, records: dict[int, Record]) -> list[tuple[int, Way, dict[int, Record]]]:
+        """Return records of a way with how like the call's way theirs is: one is asked for all that are alike."""
+        groups, shared = way.like(self.call.parts)
+        found = [{seq: records[seq] for seq in group if seq in records} for group in groups]
+        if len(records) > sum(map(len, found)):
+            found.append({seq: record for seq, record in records.items() if seq not in shared})
+        return [(self._like(next(iter(group.values()))), way, group) for group in found if group]
+
+    def _came(self, record: Record) -> bool:
+        """Whether a record's call was reached by the same frames as the call, whatever their numbers."""
+        standing = self.standing
+        if record.identity is None:
+            return False
+        return same_way(standing.sources, standing.terms(record), standing.parts(record.identity), self.call.parts)
+
+    def _best(self, way: Way, records: dict[int, Record]) -> Iterable[Record]:
+        """Return the records of a way that may be the best: of those that have no number of the call's the first."""
+        if self.failed:
+            return records.values()
+        near = way.near(numbers(self.call.parts))
+        found = [records[seq] for seq in near if seq in records]
+        if others := [record for seq, record in records.items() if seq not in near]:
+            found.append(next((record for record in others if record.ok), others[0]))
+        return found
+
+    def _own_place(self, some: list[Some]) -> list[Some]:
         """Return, of records that stood elsewhere, those that may belong to a call at a place whose other calls have
         records already: what they have says which place this one was, and one more call there is new work."""
-        if not records:
-            return records
-        equals = self.equals
-        if equals.takers[0] != (taken := len(equals.every) - len(equals.left)):
-            equals.takers = (taken, self._takers())
-        mine = equals.takers[1].get(self.call.place)
+        mine = self._takers().get(self.call.place)
         if not mine:
-            return records
-        return [record for record in records if self._stood(record.identity or record.origin) in mine]
+            return some
+        return [(way, records) for way, records in some if self._stood((one := way.one).identity or one.origin) in mine]
 
     def _takers(self) -> dict[str, set[str]]:
         """Return where the calls stand that have equal records, and where those stood."""
-        found: dict[str, set[str]] = {}
-        for record in self.equals.every:
-            if record.seq in self.claimed:
-                stood = self._stood(self.standing.stood(record)[0] or record.origin)
-                found.setdefault(self.claimed[record.seq].place, set()).add(stood)
-        return found
+        equals = self.equals
+        for record in equals.taken:
+            stood = self._stood(self.standing.stood(record)[0] or record.origin)
+            equals.takers.setdefault(self.claimed[record.seq].place, set()).add(stood)
+        equals.taken.clear()
+        return equals.takers
 
     def _stood(self, identity: str) -> str:
         return self.standing.parts(identity).place

@@ -42,6 +42,8 @@ class Standing:
     _expected: dict[int, Identity | None] = field(default_factory=dict)
     _sites: dict[str, list[str]] | None = None
     """Every identity of `made` by its last frame, once somebody asked."""
+    _looked: dict[str, tuple[bool, int]] = field(default_factory=dict)
+    """Whether an expected identity was reached, by that many of the calls of its last frame."""
 
     def see(self, call: Call) -> None:
         """Note that the candidate makes a call."""
@@ -119,16 +121,29 @@ class Standing:
         return self._expected[record.seq]
 
     def _reached(self, there: Identity) -> bool:
-        if str(there) in self.made:
+        """Whether a call was made where one is expected. Each call is compared once: what was made stays made."""
+        text = str(there)
+        if text in self.made:
             return True
         if self._sites is None:
             self._sites = {}
             for at in self.made:
                 self._sites.setdefault(at.rpartition(ids.JOIN)[2], []).append(at)
-        return any(reaches(self.parts(at), there) for at in self._sites.get(str(there.site), ()))
+        made = self._sites.get(str(there.site), [])
+        found, looked = self._looked.get(text, (False, 0))
+        if not found and looked < len(made):
+            found = any(reaches(self.parts(at), there) for at in made[looked:])
+            self._looked[text] = (found, len(made))
+        return found
 
     def elsewhere(self, record: Record, call: Call) -> bool:
         """Whether a vacated record may belong to a call at another place."""
+        free = self.free(record, call)
+        return free if free is not None else not self.held(record, call)
+
+    def free(self, record: Record, call: Call) -> bool | None:
+        """Say of all records of one place and source at once whether they may belong to a call at another place, None
+        if that depends on which of them are `held`."""
         if record.is_read:
             return True
         # One that was left without identity is judged by where it was made: nothing need be gone there.
@@ -137,7 +152,7 @@ class Standing:
             fate = self.sources.fates(record.source, self.parts(record.origin).positions)
         if self.had(record, call.place) and fate is Fate.SAME:
             return False
-        return not self.held(record, call)
+        return True if self.awaited(record, call) is None else None
 
     def held(self, record: Record, call: Call) -> bool:
         """Whether a record is expected at another place than a call's, where its own call is still to come.
@@ -145,12 +160,17 @@ class Standing:
         What is written otherwise where it stood is expected nowhere: should it ask for the same all the same, it is a
         twin of the call that took its record (rule 4d).
         """
-        if self.relocation == "declared" or record.identity is None:
-            return False
-        there = self._expectation(record, self.parts(record.identity))
-        if there is None or reaches(call.parts, there, numbers=False) or self._reached(there):
+        there = self.awaited(record, call)
+        if there is None or self._reached(there):
             return False
         return order(there, call.parts, self.sources.order(self.sources.candidate)) >= 0
+
+    def awaited(self, record: Record, call: Call) -> Identity | None:
+        """Where a record is expected, if that is at another place than a call's."""
+        if self.relocation == "declared" or record.identity is None:
+            return None
+        there = self._expectation(record, self.parts(record.identity))
+        return None if there is None or reaches(call.parts, there, numbers=False) else there
 
     def had(self, record: Record, place: str) -> bool:
         """Whether the source of a record's own commit had a place."""
