@@ -655,6 +655,27 @@ return [a, b]
     assert len(world.provider.sent) == paid
 
 
+@pytest.mark.parametrize("schedule", range(6))
+def test_a_loop_around_what_a_races_loser_asked_for_leaves_nothing_over(schedule: int) -> None:
+    """The race is over before the loser could go on: its call has the result where that was expected."""
+    helper = """
+async def lose(ctx, p):
+    a = (await ctx.run("r.read", {"p": "a"}))["t"]
+    b = (await ctx.run("r.read", {"p": p}))["t"]
+    return a + b
+
+async def win(ctx):
+    return (await ctx.run("r.read", {"p": "c"}))["t"]
+"""
+    around = helper.replace("    a = (", "    for i in range(1):\n        a = (")
+    body = 'return await ctx.race([lose(ctx, "b"), win(ctx)])'
+    world = ran(script(body, helper), schedule=schedule)
+    step = world.revise(script(body, around), schedule=schedule)
+    assert step.result is not None
+    assert (step.result.status, len(step.sent), step.result.orphans) == ("completed", 0, 0)
+    assert world.resume().handed == step.handed
+
+
 @pytest.mark.parametrize("fails", [0, 1, 2])
 def test_the_only_iteration_of_a_new_loop_is_no_branch(fails: int) -> None:
     """A loop is put around a fan-out of equal calls whose last branch failed and was handled: it has its failure again,

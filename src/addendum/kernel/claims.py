@@ -201,18 +201,30 @@ class Claims(Standing):
 
 
 def _renumbered(claims: Claims, record: Record, call: Call) -> bool:
-    """Whether a race's branches have other numbers than when its winner was recorded: then that is another's."""
+    """Whether a race's branches have other numbers than when its winner was recorded: then that is another's.
+
+    Those that its own source paid for tell it, and those that were moved to where they stood in it.
+    """
     if record.capability != "ctx.race":
         return False
     records = claims.sources.history.records
-    there, here = f"{record.origin}[", f"{call.identity}["
+    at, revision = claims.stood(record)
+    here = f"{call.identity}["
     for seq, taken in claims.claimed.items():
         other = records.get(seq)
-        if other is None or other.source != record.source or not taken.identity.startswith(here):
+        if other is None or not taken.identity.startswith(here):
             continue
-        if other.origin.startswith(there) and _number(other.origin, there) != _number(taken.identity, here):
+        number = _number(taken.identity, here)
+        if other.source == record.source and _is_another(other.origin, f"{record.origin}[", number):
+            return True
+        stood, then = claims.stood(other)
+        if stood is not None and then == revision and _is_another(stood, f"{at}[", number):
             return True
     return False
+
+
+def _is_another(identity: str, head: str, number: str) -> bool:
+    return identity.startswith(head) and _number(identity, head) != number
 
 
 def _number(identity: str, head: str) -> str:
