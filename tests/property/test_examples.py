@@ -621,6 +621,32 @@ def test_a_moved_call_takes_no_result_of_one_that_stands_there_with_another_payl
     assert not step.served
 
 
+def test_a_copy_beside_a_call_that_a_block_was_put_around_is_a_twin() -> None:
+    """The block outside had a call of that number, written otherwise: the copy is none that was made always."""
+    call = 'a = (await ctx.run("p.make", {"p": "x"}))["t"]'
+    last = 'b = (await ctx.run("p.make", {"p": a}))["t"]\nreturn [a, b]'
+    old = script(f"{call}\n{last}")
+    step = revised(old, script(f"if True:\n    c{call[1:]}\n    {call}\n{last}"))
+    assert step.result is not None
+    assert step.result.counterexamples == ["ambiguous"]
+    assert not step.sent
+    assert seen(revised(old, script(f"if True:\n    {call}\n{last}"))) == ("completed", None, 0, 2, 0)
+
+
+def test_in_a_block_that_was_put_around_each_call_is_the_one_that_is_written_like_it() -> None:
+    """Its number was another call's in the block outside: the call that was always there, and isn't made yet, is no
+    twin of the other's moved record."""
+    old = """
+async def two(ctx, p):
+    a = (await ctx.run("p.make", {"p": p}))["t"]
+    b = (await ctx.run("p.make", {"p": "x"}))["t"]
+    return a + b
+"""
+    new = old.replace("    b = (", "    if True:\n        b = (")
+    body = 'for p in ["u", "v"]:\n    a = await two(ctx, p)\nreturn a'
+    assert seen(revised(script(body, old), script(body, new), fails=3)) == ("completed", None, 1, 3, 0)
+
+
 # --- an edit that changes nothing ---------------------------------------------------------------------------------
 
 

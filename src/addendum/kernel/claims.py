@@ -19,17 +19,19 @@ object's rules; only what they have seen so far differs.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 from addendum import identity as ids
+from addendum.identity import Frame, Identity
 from addendum.kernel.calls import Call
 from addendum.kernel.equals import EqualKey, Equals, Index
-from addendum.kernel.likeness import along
+from addendum.kernel.likeness import along, numbers
 from addendum.kernel.moved import Ambiguous, Search, ways_to
 from addendum.kernel.sources import Fate, capacity
 from addendum.kernel.standing import Relocation, Standing
 from addendum.records.history import Record
+from addendum.script.program import Program
 
 __all__ = ["Ambiguous", "Claims", "Relocation"]
 
@@ -67,7 +69,7 @@ class Claims(Standing):
             return None
         if record.call == call.call:
             return record
-        if not record.is_read or record.capability != call.capability or _renumbered(self, record, call):
+        if not record.is_read or record.capability != call.capability or _other_numbers(self, record, call):
             return None
         return record
 
@@ -149,15 +151,28 @@ class Claims(Standing):
             return None
         moved = [record for record in self.moved_calls.get(call.call, ()) if record.ok]
         own = [record for record in moved if self.stood(record)[0] == call.identity]
-        rest = [record for record in moved if not self.had_it(record, call) and not self._roomy(record, call)]
+        known: dict[tuple[int, str, str], bool] = {}
+        rest = [record for record in moved if not self.had_it(record, call) and not self._had_room(record, call, known)]
         rest += [record for record in own if record not in rest]
         return Ambiguous("d", call, tuple(rest)) if rest else None
 
-    def _roomy(self, record: Record, call: Call) -> bool:
-        """Whether a record's source had a call's place, seen through the record's own move, with room for one more.
+    def _had_room(self, record: Record, call: Call, known: dict[tuple[int, str, str], bool]) -> bool:
+        """Whether a record's source had room for a call. `known` is what was found of others that moved the same."""
+        origin, taken = self.parts(record.origin), self.claimed[record.seq]
+        key = (record.source, origin.place, taken.place)
+        if key not in known:
+            known[key] = self._roomy(record, call)
+        return known[key] and not (taken.place != call.place and self._stands_in(record, call))
 
-        Then the edit moved the place, and the call is one that it made all along.
-        """
+    def _stands_in(self, record: Record, call: Call) -> bool:
+        """Whether a call stands where a record stood itself, seen through the record's own move."""
+        origin = self.parts(record.origin)
+        if origin.occurrence != call.parts.occurrence or numbers(origin) != numbers(call.parts):
+            return False
+        return self._before(record, call) == origin.place
+
+    def _before(self, record: Record, call: Call) -> str | None:
+        """Return the place that a call had in a record's source, seen through the record's own move, if it had one."""
         program, origin, taken = (
             self.sources.program(record.source),
             self.parts(record.origin),
@@ -165,13 +180,43 @@ class Claims(Standing):
         )
         place = origin.place if taken.place == call.place else along(program, origin, taken.parts, call.parts)
         if place is None or (place == call.place and not self.had_it(record, call)):
+            return None
+        if self._worded(origin, program) == self._worded(taken.parts, self.sources.candidate):
+            return self._renumbered(place, origin, program, call)
+        return place
+
+    def _roomy(self, record: Record, call: Call) -> bool:
+        """Whether a record's source had a call's place, seen through the record's own move, with room for one more.
+
+        Then the edit moved the place, and the call is one that it made all along.
+        """
+        place = self._before(record, call)
+        if place is None:
             return False
-        room = capacity(ids.parse(place), program)
+        room = capacity(ids.parse(place), self.sources.program(record.source))
         if room is None:
             return True
-        places = {call.place, taken.place} if place == origin.place else {call.place}
+        taken = self.claimed[record.seq]
+        places = {call.place, taken.place} if place == self.parts(record.origin).place else {call.place}
         asked = sum(1 for at, key in self.made.items() if key == call.call and ids.place(at) in places)
         return asked <= room
+
+    def _renumbered(self, place: str, origin: Identity, program: Program, call: Call) -> str | None:
+        """Return a place with the number that its call had: in its block, the one that is written like a call. A move
+        that leaves the wording as it was may leave another call with the number. None if there is none."""
+        identity, wording = ids.parse(place), self._worded(call.parts, self.sources.candidate)
+        if self._worded(identity, program) == wording:
+            return place
+        block = program.positions[identity.site.position].block
+        like = [at for at, other in program.positions.items() if other.block == block and other.fingerprint == wording]
+        if not like:
+            return None
+        site = next((at for at in like if at != origin.site.position), like[0])
+        return str(replace(identity, site=Frame(site)))
+
+    def _worded(self, identity: Identity, program: Program) -> str | None:
+        position = program.positions.get(identity.site.position)
+        return None if position is None else position.fingerprint
 
     def diverges(self, call: Call) -> Record | None:
         """Rule 5: the record at the call's own, intact identity that isn't equal and that nobody claimed."""
@@ -200,7 +245,7 @@ class Claims(Standing):
         return list(equals.left.values()) if equals is not None else []
 
 
-def _renumbered(claims: Claims, record: Record, call: Call) -> bool:
+def _other_numbers(claims: Claims, record: Record, call: Call) -> bool:
     """Whether a race's branches have other numbers than when its winner was recorded: then that is another's.
 
     Those that its own source paid for tell it, and those that were moved to where they stood in it.
