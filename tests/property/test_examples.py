@@ -647,6 +647,45 @@ async def two(ctx, p):
     assert seen(revised(script(body, old), script(body, new), fails=3)) == ("completed", None, 1, 3, 0)
 
 
+def test_a_branch_that_is_left_out_is_no_new_calls_where_a_loop_comes_to_its_place_again() -> None:
+    """A fan-out in a loop gets narrower, and an equal call stands behind it: the next iteration is to have the result,
+    and nobody knows which of the two it is."""
+    helper = """
+async def some(ctx):
+    v = await ctx.parallel([ctx.run("p.make", {"p": "x"}) for i in range(3)])
+    return len(v)
+"""
+    new = helper.replace("range(3)", "range(2)").replace(
+        "    return", '    w = await ctx.run("p.make", {"p": "x"})\n    return'
+    )
+    body = 'for i in range(2):\n    a = await ctx.run("r.read", {"p": f"{i}"})\n    b = await some(ctx)\nreturn b'
+    step = revised(script(body, helper), script(body, new), fails=4)
+    assert step.result is not None
+    assert step.result.counterexamples == ["ambiguous"]
+    assert not step.sent
+    once = "b = await some(ctx)\nreturn b"
+    assert seen(revised(script(once, helper), script(once, new))) == ("completed", None, 0, 3, 0)
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_a_fan_out_with_other_branches_keeps_its_results_from_a_call_in_front(renamed: bool) -> None:
+    """Its branches change their order, or their function its name; an equal call in front is new to the source, and
+    might be one of them."""
+    fan = 'b = await ctx.parallel([pic(ctx, "x"), pic(ctx, "x"), other(ctx)])\nreturn b'
+    other = PIC + '\nasync def other(ctx):\n    return (await ctx.run("r.read", {"p": "o"}))["t"]\n'
+    front = 'a = (await once(ctx, lambda: ctx.run("p.make", {"p": "x"})))["t"]\n'
+    helpers = other + "\nasync def once(ctx, call):\n    return await call()\n"
+    if renamed:
+        new = script(front + fan.replace("pic(", "image("), helpers.replace("pic(", "image("))
+    else:
+        moved = fan.replace(", other(ctx)]", "]").replace("parallel([", "parallel([other(ctx), ")
+        new = script(front + moved, helpers)
+    step = revised(script(fan, other), new)
+    assert step.result is not None
+    assert "ambiguous" in step.result.counterexamples
+    assert not step.sent
+
+
 # --- an edit that changes nothing ---------------------------------------------------------------------------------
 
 

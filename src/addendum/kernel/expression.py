@@ -15,10 +15,12 @@ from addendum.kernel.sources import Fate, Sources
 from addendum.script.program import Position
 
 
-def expected(sources: Sources, revision: int, identity: Identity) -> Identity | None:
+def expected(sources: Sources, revision: int, identity: Identity, *, edited: bool = False) -> Identity | None:
     """Return the identity at which a record's call is expected in the candidate, None if that can't be told.
 
-    `identity` is the record's, in the terms of the source of `revision`. The call's own may have more frames.
+    `identity` is the record's, in the terms of the source of `revision`. The call's own may have more frames. With
+    `edited`, a fan-out with other branches, or other names of their functions, counts as the one that it was: not
+    enough to promise a call there, but to keep its results from others until it is passed.
     """
     old = sources.program(revision)
     found: list[str] = []
@@ -31,6 +33,9 @@ def expected(sources: Sources, revision: int, identity: Identity) -> Identity | 
             found.append(renamed)
             continue
         before = old.positions.get(position)
+        if edited and before is not None and before.kind == "fanout" and position in sources.candidate.positions:
+            found.append(position)
+            continue
         twin = None if before is None else _twin(sources, revision, before)
         if twin is None:
             return None

@@ -40,6 +40,8 @@ class Standing:
     _vacant: set[int] = field(default_factory=set)
     """What was found vacated: it stays so."""
     _expected: dict[int, Identity | None] = field(default_factory=dict)
+    _kept: dict[int, Identity | None] = field(default_factory=dict)
+    """Where records are kept for, that aren't expected anywhere, too."""
     _sites: dict[str, list[str]] | None = None
     """Every identity of `made` by its last frame, once somebody asked."""
     _looked: dict[str, tuple[bool, int]] = field(default_factory=dict)
@@ -163,13 +165,32 @@ class Standing:
         there = self.awaited(record, call)
         if there is None or self._reached(there):
             return False
-        return order(there, call.parts, self.sources.order(self.sources.candidate)) >= 0
+        if order(there, call.parts, self.sources.order(self.sources.candidate)) >= 0:
+            return True
+        # Its place is as it was: other calls of it have the record, should a loop around come there again.
+        return self.fate(record) is Fate.SAME and self._again(there, call.parts)
+
+    def _again(self, passed: Identity, now: Identity) -> bool:
+        """Whether a place that a call is behind may be come to again: in another iteration of a loop around both, or
+        when a function around both is entered once more."""
+        for mine, other in zip(now.path, passed.path, strict=False):
+            if mine != other:
+                return False
+            position = self.sources.at(mine.position)
+            number = mine.branch if mine.kind == "loop" else mine.entry
+            known = position is not None and position.bound is not None and isinstance(number, int)
+            if mine.kind != "branch" and not (known and number + 1 >= position.bound):
+                return True
+        return False
 
     def awaited(self, record: Record, call: Call) -> Identity | None:
         """Where a record is expected, if that is at another place than a call's."""
         if self.relocation == "declared" or record.identity is None:
             return None
-        there = self._expectation(record, self.parts(record.identity))
+        if record.seq not in self._kept:
+            there = self._expectation(record, identity := self.parts(record.identity))
+            self._kept[record.seq] = there or expected(self.sources, self.terms(record), identity, edited=True)
+        there = self._kept[record.seq]
         return None if there is None or reaches(call.parts, there, numbers=False) else there
 
     def had(self, record: Record, place: str) -> bool:
