@@ -686,6 +686,25 @@ def test_a_fan_out_with_other_branches_keeps_its_results_from_a_call_in_front(re
     assert not step.sent
 
 
+def test_fan_outs_that_change_places_do_not_share_their_results_out_anew() -> None:
+    """One of two branches, one of one, and their helper is written otherwise inside: as if a branch went from the one
+    to the other. Nobody can tell."""
+    deep = """
+async def deep(ctx, p):
+    return (await ctx.run("p.make", {"p": p}))["t"]
+
+async def pic(ctx, p):
+    return await deep(ctx, p)
+"""
+    one, two = 'await ctx.parallel([pic(ctx, "x")])', 'await ctx.parallel([pic(ctx, "x"), pic(ctx, "x")])'
+    old = script(f"a = {two}\nb = {one}\nreturn [a, b]", PIC)
+    step = revised(old, script(f"b = {one}\na = {two}\nreturn [a, b]", deep))
+    assert step.result is not None
+    assert step.result.counterexamples == ["ambiguous"]
+    assert not step.sent
+    assert seen(revised(old, script(f"a = {two}\nb = {one}\nreturn [a, b]", deep))) == ("completed", None, 0, 3, 0)
+
+
 # --- an edit that changes nothing ---------------------------------------------------------------------------------
 
 

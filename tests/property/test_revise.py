@@ -138,6 +138,7 @@ def test_the_strict_policy_replays_or_stops_before_anything_is_paid(seed: int) -
 @example(seed=1783)
 @example(seed=7242)
 @example(seed=10574)
+@example(seed=20989)
 def test_a_plan_and_its_revision_move_the_same_records(seed: int) -> None:
     """The moves that a plan shows are those that are written, and nothing else is moved before something new is known
     (`oracle.moves_kept`, which every revision of the search is asked)."""
