@@ -177,9 +177,10 @@ class Standing:
             if mine != other:
                 return False
             position = self.sources.at(mine.position)
+            bound = None if position is None else position.bound
             number = mine.branch if mine.kind == "loop" else mine.entry
-            known = position is not None and position.bound is not None and isinstance(number, int)
-            if mine.kind != "branch" and not (known and number + 1 >= position.bound):
+            last = bound is not None and isinstance(number, int) and number + 1 >= bound
+            if mine.kind != "branch" and not last:
                 return True
         return False
 
