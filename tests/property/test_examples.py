@@ -760,6 +760,25 @@ async def win(ctx):
     assert world.resume().handed == step.handed
 
 
+def test_a_plan_shows_a_new_call_that_races_with_a_sleep() -> None:
+    """Nobody knows which of the two wins: the call is sent, so it is in the plan, and what stands behind is not."""
+    helpers = f"{PIC}\nasync def nap(ctx):\n    await ctx.sleep(60)\n    return 'late'"
+    first = 'a = await pic(ctx, "x")\n'
+    race = 'b = await ctx.race([pic(ctx, "y"), nap(ctx)])\n'
+    step = revised(script(f"{first}return a", helpers), script(f"{first}{race}return await pic(ctx, b)", helpers))
+    assert step.result is not None
+    assert step.result.status == "completed"
+    assert step.plan is not None
+    assert step.plan.plan is not None
+    assert [call.identity for call in step.plan.plan.frontier] == ["orchestrate/race#0[0] > pic/p.make#0"]
+    assert len(step.sent) == 2
+    asleep = script(f'{first}await ctx.sleep(60)\nreturn await pic(ctx, "x")', helpers)
+    step = revised(script(f"{first}return a", helpers), asleep)
+    assert step.plan is not None
+    assert step.plan.plan is not None
+    assert [call.identity for call in step.plan.plan.frontier] == ["orchestrate/pic()#1 > pic/p.make#0"]
+
+
 @pytest.mark.parametrize("fails", [0, 1, 2])
 def test_the_only_iteration_of_a_new_loop_is_no_branch(fails: int) -> None:
     """A loop is put around a fan-out of equal calls whose last branch failed and was handled: it has its failure again,
