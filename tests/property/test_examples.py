@@ -705,6 +705,14 @@ async def pic(ctx, p):
     assert seen(revised(old, script(f"a = {two}\nb = {one}\nreturn [a, b]", deep))) == ("completed", None, 0, 3, 0)
 
 
+def test_branches_whose_function_was_renamed_are_expected_behind_new_work() -> None:
+    """Their fan-out is written otherwise by that alone: it is the one that it was."""
+    fan = 'v = await ctx.parallel([pic(ctx, "x"), pic(ctx, "y")])\nreturn v'
+    front = 'a = (await ctx.run("r.read", {"p": "new"}))["t"]\n'
+    new = script(front + fan.replace("pic(", "image("), PIC.replace("pic(", "image("))
+    assert seen(revised(script(fan, PIC), new)) == ("completed", None, 1, 2, 0)
+
+
 # --- an edit that changes nothing ---------------------------------------------------------------------------------
 
 
