@@ -713,6 +713,25 @@ def test_branches_whose_function_was_renamed_are_expected_behind_new_work() -> N
     assert seen(revised(script(fan, PIC), new)) == ("completed", None, 1, 2, 0)
 
 
+def test_what_is_made_behind_new_work_where_a_moved_record_stood_is_looked_at_before_it_is_sent() -> None:
+    """A record went to a call that is new, while an equal one is in use; what stands where it stood is known only
+    behind the frontier. A run that went on would be stopped in each replay."""
+    use = """
+async def use(ctx):
+    a = (await ctx.run("p.make", {"p": "x"}))["t"]
+    return a
+"""
+    new = use.replace("    return a", '    b = await again(ctx, lambda: ctx.run("p.make", {"p": "x"}))\n    return a')
+    again = "\nasync def again(ctx, call):\n    return await call()\n"
+    rest = 'd = (await ctx.run("p.make", {"p": c}))["t"]\nreturn [a, c, d]'
+    body = 'a = await use(ctx)\nc = (await ctx.run("{}", {{"p": "x"}}))["t"]\n' + rest.replace("{", "{{").replace(
+        "}", "}}"
+    )
+    step = revised(script(body.format("p.make"), use), script(body.format("i.put"), new + again))
+    assert seen(step)[:3] == ("stopped", "divergence", 1)
+    assert [sent.capability for sent in step.sent] == ["i.put"]
+
+
 # --- an edit that changes nothing ---------------------------------------------------------------------------------
 
 

@@ -47,16 +47,31 @@ class Claims(Standing):
     claimed: dict[int, Call] = field(default_factory=dict)
     moved_calls: dict[EqualKey, list[Record]] = field(default_factory=dict)
     unsure: set[EqualKey] = field(default_factory=set)
-    """What was claimed since somebody looked last for claims that exclude each other, where a record was moved."""
+    """What was claimed where a record was moved, or was asked for where one had stood, since somebody looked last for
+    claims that exclude each other."""
+    _left: dict[str, EqualKey] = field(default_factory=dict)
+    """Where moved records stood."""
     _equal: Index | None = None
+
+    def see(self, call: Call) -> None:
+        """Note that the candidate makes a call."""
+        identity = call.identity
+        self.made[identity] = call.call
+        if self._sites is not None:
+            self._sites.setdefault(identity.rpartition(ids.JOIN)[2], []).append(identity)
+        if identity in self._left:
+            self.unsure.add(self._left[identity])
 
     def take(self, call: Call, record: Record) -> None:
         """Let a call have a record."""
         self.claimed[record.seq] = call
         if self._equal is not None:
             self._equal.take(record)
-        if self.stood(record)[0] != call.identity:
+        stood = self.stood(record)[0]
+        if stood != call.identity:
             self.moved_calls.setdefault(record.call, []).append(record)
+            if stood is not None:
+                self._left[stood] = record.call
         if record.call in self.moved_calls:
             self.unsure.add(record.call)
 

@@ -47,12 +47,6 @@ class Standing:
     _looked: dict[str, tuple[bool, int]] = field(default_factory=dict)
     """Whether an expected identity was reached, by that many of the calls of its last frame."""
 
-    def see(self, call: Call) -> None:
-        """Note that the candidate makes a call."""
-        self.made[call.identity] = call.call
-        if self._sites is not None:
-            self._sites.setdefault(call.identity.rpartition(ids.JOIN)[2], []).append(call.identity)
-
     def see_width(self, frame: str, branches: int | tuple[str, ...]) -> None:
         """Note how wide a fan-out really is."""
         self.widths[frame] = branches
