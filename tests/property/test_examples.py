@@ -621,6 +621,117 @@ def test_a_moved_call_takes_no_result_of_one_that_stands_there_with_another_payl
     assert not step.served
 
 
+def test_a_copy_beside_a_call_that_a_block_was_put_around_is_a_twin() -> None:
+    """The block outside had a call of that number, written otherwise: the copy is none that was made always."""
+    call = 'a = (await ctx.run("p.make", {"p": "x"}))["t"]'
+    last = 'b = (await ctx.run("p.make", {"p": a}))["t"]\nreturn [a, b]'
+    old = script(f"{call}\n{last}")
+    step = revised(old, script(f"if True:\n    c{call[1:]}\n    {call}\n{last}"))
+    assert step.result is not None
+    assert step.result.counterexamples == ["ambiguous"]
+    assert not step.sent
+    assert seen(revised(old, script(f"if True:\n    {call}\n{last}"))) == ("completed", None, 0, 2, 0)
+
+
+def test_in_a_block_that_was_put_around_each_call_is_the_one_that_is_written_like_it() -> None:
+    """Its number was another call's in the block outside: the call that was always there, and isn't made yet, is no
+    twin of the other's moved record."""
+    old = """
+async def two(ctx, p):
+    a = (await ctx.run("p.make", {"p": p}))["t"]
+    b = (await ctx.run("p.make", {"p": "x"}))["t"]
+    return a + b
+"""
+    new = old.replace("    b = (", "    if True:\n        b = (")
+    body = 'for p in ["u", "v"]:\n    a = await two(ctx, p)\nreturn a'
+    assert seen(revised(script(body, old), script(body, new), fails=3)) == ("completed", None, 1, 3, 0)
+
+
+def test_a_branch_that_is_left_out_is_no_new_calls_where_a_loop_comes_to_its_place_again() -> None:
+    """A fan-out in a loop gets narrower, and an equal call stands behind it: the next iteration is to have the result,
+    and nobody knows which of the two it is."""
+    helper = """
+async def some(ctx):
+    v = await ctx.parallel([ctx.run("p.make", {"p": "x"}) for i in range(3)])
+    return len(v)
+"""
+    new = helper.replace("range(3)", "range(2)").replace(
+        "    return", '    w = await ctx.run("p.make", {"p": "x"})\n    return'
+    )
+    body = 'for i in range(2):\n    a = await ctx.run("r.read", {"p": f"{i}"})\n    b = await some(ctx)\nreturn b'
+    step = revised(script(body, helper), script(body, new), fails=4)
+    assert step.result is not None
+    assert step.result.counterexamples == ["ambiguous"]
+    assert not step.sent
+    once = "b = await some(ctx)\nreturn b"
+    assert seen(revised(script(once, helper), script(once, new))) == ("completed", None, 0, 3, 0)
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_a_fan_out_with_other_branches_keeps_its_results_from_a_call_in_front(renamed: bool) -> None:
+    """Its branches change their order, or their function its name; an equal call in front is new to the source, and
+    might be one of them."""
+    fan = 'b = await ctx.parallel([pic(ctx, "x"), pic(ctx, "x"), other(ctx)])\nreturn b'
+    other = PIC + '\nasync def other(ctx):\n    return (await ctx.run("r.read", {"p": "o"}))["t"]\n'
+    front = 'a = (await once(ctx, lambda: ctx.run("p.make", {"p": "x"})))["t"]\n'
+    helpers = other + "\nasync def once(ctx, call):\n    return await call()\n"
+    if renamed:
+        new = script(front + fan.replace("pic(", "image("), helpers.replace("pic(", "image("))
+    else:
+        moved = fan.replace(", other(ctx)]", "]").replace("parallel([", "parallel([other(ctx), ")
+        new = script(front + moved, helpers)
+    step = revised(script(fan, other), new)
+    assert step.result is not None
+    assert "ambiguous" in step.result.counterexamples
+    assert not step.sent
+
+
+def test_fan_outs_that_change_places_do_not_share_their_results_out_anew() -> None:
+    """One of two branches, one of one, and their helper is written otherwise inside: as if a branch went from the one
+    to the other. Nobody can tell."""
+    deep = """
+async def deep(ctx, p):
+    return (await ctx.run("p.make", {"p": p}))["t"]
+
+async def pic(ctx, p):
+    return await deep(ctx, p)
+"""
+    one, two = 'await ctx.parallel([pic(ctx, "x")])', 'await ctx.parallel([pic(ctx, "x"), pic(ctx, "x")])'
+    old = script(f"a = {two}\nb = {one}\nreturn [a, b]", PIC)
+    step = revised(old, script(f"b = {one}\na = {two}\nreturn [a, b]", deep))
+    assert step.result is not None
+    assert step.result.counterexamples == ["ambiguous"]
+    assert not step.sent
+    assert seen(revised(old, script(f"a = {two}\nb = {one}\nreturn [a, b]", deep))) == ("completed", None, 0, 3, 0)
+
+
+def test_branches_whose_function_was_renamed_are_expected_behind_new_work() -> None:
+    """Their fan-out is written otherwise by that alone: it is the one that it was."""
+    fan = 'v = await ctx.parallel([pic(ctx, "x"), pic(ctx, "y")])\nreturn v'
+    front = 'a = (await ctx.run("r.read", {"p": "new"}))["t"]\n'
+    new = script(front + fan.replace("pic(", "image("), PIC.replace("pic(", "image("))
+    assert seen(revised(script(fan, PIC), new)) == ("completed", None, 1, 2, 0)
+
+
+def test_what_is_made_behind_new_work_where_a_moved_record_stood_is_looked_at_before_it_is_sent() -> None:
+    """A record went to a call that is new, while an equal one is in use; what stands where it stood is known only
+    behind the frontier. A run that went on would be stopped in each replay."""
+    use = """
+async def use(ctx):
+    a = (await ctx.run("p.make", {"p": "x"}))["t"]
+    return a
+"""
+    new = use.replace("    return a", '    b = await again(ctx, lambda: ctx.run("p.make", {"p": "x"}))\n    return a')
+    again = "\nasync def again(ctx, call):\n    return await call()\n"
+    rest = 'd = (await ctx.run("p.make", {"p": c}))["t"]\nreturn [a, c, d]'
+    body = 'a = await use(ctx)\nc = (await ctx.run("{}", {{"p": "x"}}))["t"]\n' + rest.replace("{", "{{").replace(
+        "}", "}}"
+    )
+    step = revised(script(body.format("p.make"), use), script(body.format("i.put"), new + again))
+    assert seen(step)[:3] == ("stopped", "divergence", 1)
+    assert [sent.capability for sent in step.sent] == ["i.put"]
+
+
 # --- an edit that changes nothing ---------------------------------------------------------------------------------
 
 
@@ -653,6 +764,46 @@ return [a, b]
     assert step.result is not None
     assert (step.result.status, len(step.sent), step.result.orphans) == ("completed", 0, 0)
     assert len(world.provider.sent) == paid
+
+
+@pytest.mark.parametrize("schedule", range(6))
+def test_a_loop_around_what_a_races_loser_asked_for_leaves_nothing_over(schedule: int) -> None:
+    """The race is over before the loser could go on: its call has the result where that was expected."""
+    helper = """
+async def lose(ctx, p):
+    a = (await ctx.run("r.read", {"p": "a"}))["t"]
+    b = (await ctx.run("r.read", {"p": p}))["t"]
+    return a + b
+
+async def win(ctx):
+    return (await ctx.run("r.read", {"p": "c"}))["t"]
+"""
+    around = helper.replace("    a = (", "    for i in range(1):\n        a = (")
+    body = 'return await ctx.race([lose(ctx, "b"), win(ctx)])'
+    world = ran(script(body, helper), schedule=schedule)
+    step = world.revise(script(body, around), schedule=schedule)
+    assert step.result is not None
+    assert (step.result.status, len(step.sent), step.result.orphans) == ("completed", 0, 0)
+    assert world.resume().handed == step.handed
+
+
+def test_a_plan_shows_a_new_call_that_races_with_a_sleep() -> None:
+    """Nobody knows which of the two wins: the call is sent, so it is in the plan, and what stands behind is not."""
+    helpers = f"{PIC}\nasync def nap(ctx):\n    await ctx.sleep(60)\n    return 'late'"
+    first = 'a = await pic(ctx, "x")\n'
+    race = 'b = await ctx.race([pic(ctx, "y"), nap(ctx)])\n'
+    step = revised(script(f"{first}return a", helpers), script(f"{first}{race}return await pic(ctx, b)", helpers))
+    assert step.result is not None
+    assert step.result.status == "completed"
+    assert step.plan is not None
+    assert step.plan.plan is not None
+    assert [call.identity for call in step.plan.plan.frontier] == ["orchestrate/race#0[0] > pic/p.make#0"]
+    assert len(step.sent) == 2
+    asleep = script(f'{first}await ctx.sleep(60)\nreturn await pic(ctx, "x")', helpers)
+    step = revised(script(f"{first}return a", helpers), asleep)
+    assert step.plan is not None
+    assert step.plan.plan is not None
+    assert [call.identity for call in step.plan.plan.frontier] == ["orchestrate/pic()#1 > pic/p.make#0"]
 
 
 @pytest.mark.parametrize("fails", [0, 1, 2])

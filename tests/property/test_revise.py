@@ -95,6 +95,7 @@ def test_no_edit_pays_twice_or_serves_what_was_meant_for_another(seed: int, relo
 @example(seed=6275)
 @example(seed=6535)
 @example(seed=7784)
+@example(seed=14312)
 @example(seed=19820)
 def test_an_edit_that_changes_nothing_replays_everything(seed: int) -> None:
     """One edit that keeps the meaning, and no new work in front: admitted, and every result is used again.
@@ -137,6 +138,7 @@ def test_the_strict_policy_replays_or_stops_before_anything_is_paid(seed: int) -
 @example(seed=1783)
 @example(seed=7242)
 @example(seed=10574)
+@example(seed=20989)
 def test_a_plan_and_its_revision_move_the_same_records(seed: int) -> None:
     """The moves that a plan shows are those that are written, and nothing else is moved before something new is known
     (`oracle.moves_kept`, which every revision of the search is asked)."""

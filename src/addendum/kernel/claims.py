@@ -1,97 +1,77 @@
 """Which record belongs to which call of a candidate: the matching of DESIGN section 5, one to one.
 
-The rules, and where they are here:
+The rules, and where they are:
 
 1. A call claims the record at its own identity if they are equal: `own`.
 2. Else an equal record whose own identity is *vacated*: `moved`; one of the same place first, elsewhere only if all
-   that are left stand in one place.
+   that are left stand in one place. Which one that is, `addendum.kernel.moved` finds.
 4. Ambiguous: (a) `left_behind`, (b) `moved`, (c) `reachable`, (d) `twin`; what is only seen once more calls were made
    stands in `addendum.kernel.doubt`.
 5. A call that claims nothing at an intact identity whose own record nobody claimed: `Verdict.DIVERGENCE` of `judge`.
 
 Rule 3 (expression-matched) is about records that no call has claimed, and stands in `addendum.gate`.
 
-Nothing is vacated for a moment only: a position that is gone stays gone, another digest that stands at an identity
-stays there. So a claim, once made, holds, whatever comes later. The shadow and the run share this object's rules;
-only what they have seen so far differs.
+What the candidate says of a record, whoever has it, is `addendum.kernel.standing`; this is who has what. Nothing is
+vacated for a moment only, so a claim, once made, holds, whatever comes later. The shadow and the run share this
+object's rules; only what they have seen so far differs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 from addendum import identity as ids
-from addendum.identity import Identity
+from addendum.identity import Frame, Identity
 from addendum.kernel.calls import Call
 from addendum.kernel.equals import EqualKey, Equals, Index
-from addendum.kernel.expression import declared, expected, reaches
-from addendum.kernel.likeness import along, likeness, numbers, order, same_way, unlike
-from addendum.kernel.sources import Fate, Sources, beyond, capacity
+from addendum.kernel.likeness import along, numbers
+from addendum.kernel.moved import Ambiguous, Search, ways_to
+from addendum.kernel.sources import Fate, capacity
+from addendum.kernel.standing import Relocation, Standing
 from addendum.records.history import Record
+from addendum.script.program import Program
 
-Relocation: TypeAlias = Literal["strict", "declared", "verified"]
-
-
-@dataclass(frozen=True, slots=True)
-class Ambiguous:
-    """A call that more than one record could belong to. `rule` is the letter of DESIGN section 5, rule 4."""
-
-    rule: Literal["a", "b", "c", "d"]
-    call: Call
-    records: tuple[Record, ...]
+__all__ = ["Ambiguous", "Claims", "Relocation"]
 
 
-@dataclass(slots=True)
-class Claims:
+@dataclass(slots=True, kw_only=True)
+class Claims(Standing):
     """The state of a matching. `prefix` is P without what is to be tried again; `records` all that may be claimed."""
 
     prefix: dict[str, Record]
     records: Iterable[Record]
-    sources: Sources
-    relocation: Relocation
-    moves: dict[str, str] = field(default_factory=dict)
-    revision: int = 0
-    """The number of the candidate's revision, 0 while it has none (a plan)."""
     failed: dict[str, Record] = field(default_factory=dict)
     """Failures that are tried again, by identity: what stood there is known, and has no result."""
     claimed: dict[int, Call] = field(default_factory=dict)
-    made: dict[str, EqualKey] = field(default_factory=dict)
-    """Every identity that the candidate has called so far, with what it asked for."""
-    widths: dict[str, int | tuple[str, ...]] = field(default_factory=dict)
     moved_calls: dict[EqualKey, list[Record]] = field(default_factory=dict)
     unsure: set[EqualKey] = field(default_factory=set)
-    """What was claimed since somebody looked last for claims that exclude each other, where a record was moved."""
+    """What was claimed where a record was moved, or was asked for where one had stood, since somebody looked last for
+    claims that exclude each other."""
+    _left: dict[str, EqualKey] = field(default_factory=dict)
+    """Where moved records stood."""
     _equal: Index | None = None
-    _parsed: dict[str, Identity] = field(default_factory=dict)
-    _vacant: set[int] = field(default_factory=set)
-    """What was found vacated: it stays so."""
-    _expected: dict[int, Identity | None] = field(default_factory=dict)
-    _takers: dict[EqualKey, tuple[int, dict[str, set[str]]]] = field(default_factory=dict)
-    """How many of some equal records were claimed when this was made; where the calls stand, where the records did."""
-    _sites: dict[str, list[str]] | None = None
-    """Every identity of `made` by its last frame, once somebody asked."""
-
-    # --- what is seen ------------------------------------------------------------------------------------------
 
     def see(self, call: Call) -> None:
         """Note that the candidate makes a call."""
-        self.made[call.identity] = call.call
+        identity = call.identity
+        self.made[identity] = call.call
         if self._sites is not None:
-            self._sites.setdefault(call.identity.rpartition(ids.JOIN)[2], []).append(call.identity)
-
-    def see_width(self, frame: str, branches: int | tuple[str, ...]) -> None:
-        """Note how wide a fan-out really is."""
-        self.widths[frame] = branches
+            self._sites.setdefault(identity.rpartition(ids.JOIN)[2], []).append(identity)
+        if identity in self._left:
+            self.unsure.add(self._left[identity])
 
     def take(self, call: Call, record: Record) -> None:
         """Let a call have a record."""
         self.claimed[record.seq] = call
         if self._equal is not None:
             self._equal.take(record)
-        if self.stood(record)[0] != call.identity:
+        stood = self.stood(record)[0]
+        if stood != call.identity:
             self.moved_calls.setdefault(record.call, []).append(record)
+            if stood is not None:
+                self._left[stood] = record.call
         if record.call in self.moved_calls:
             self.unsure.add(record.call)
 
@@ -104,7 +84,7 @@ class Claims:
             return None
         if record.call == call.call:
             return record
-        if not record.is_read or record.capability != call.capability or _renumbered(self, record, call):
+        if not record.is_read or record.capability != call.capability or _other_numbers(self, record, call):
             return None
         return record
 
@@ -123,162 +103,59 @@ class Claims:
     # --- rule 2 ------------------------------------------------------------------------------------------------
 
     def moved(self, call: Call, *, apart: int = 3, here: bool = False) -> Record | Ambiguous | None:
-        """Rule 2: an equal record whose own identity is vacated, or why it can't be told which (4b).
-
-        Among records of one place, one comes first whose branches and iterations are the call's, a failure too: calls
-        of one place are interchangeable, but what the script made of them stands where it stood. `apart` says how
-        unlike they may be at most (see `unlike`), 3 is for a call that rather is one that failed and is tried again;
-        `here`: only records of the call's own place.
-        """
+        """Rule 2: an equal record whose own identity is vacated, or why it can't be told which (4b): `Search.find`."""
         if self.relocation == "strict":
             return None
         equals = self._index().get(call.call)
         if equals is None or not equals.left:
             return None
-        here = here or self.known(call)
-        equals.sort(self.place, lambda record: numbers(self.parts(record.identity)) if record.identity else None)
-        found = self._exactly(equals, call, here)
-        if found is not None or (here and call.place not in equals.places):
-            return found
-        vacated = [record for record in self._unclaimed(call) if self.vacated(record) and self._declared(record, call)]
-        if not vacated:
-            return None
-        place = call.place
-        rest = [record for record in vacated if self.place(record) == place]
-        if not rest and not here:
-            rest = self._nearest([record for record in vacated if self._elsewhere(record, call)], call)
-            rest = self._own_place(rest, call)
-            results = [record for record in rest if record.ok]
-            places = {self.place(record) for record in results}
-            if len(places) > 1 and not call.is_read:
-                return Ambiguous("b", call, tuple(results))
-            rest = [record for record in rest if not places or self.place(record) in places]
-        rest = [record for record in rest if _apart(self, record, call) <= apart]
-        return min(rest, key=lambda record: self._preference(record, call), default=None)
+        search = Search(self, self.claimed, self.failed, equals, call)
+        return search.find(apart=apart, here=here or self.known(call))
 
     def known(self, call: Call) -> bool:
         """Whether a call is one that failed and is tried again where it stood: it is no other that has a result."""
         failed = self.failed.get(call.identity)
         return failed is not None and failed.call == call.call and self.fate(failed) is Fate.SAME
 
-    def _exactly(self, equals: Equals, call: Call, here: bool) -> Record | None:
-        """What `moved` finds, without looking at every equal record: one of the same numbers, at the call's own place
-        or at the only one that any has."""
-        place = call.place
-        alike = [r for r in equals.alike(numbers(call.parts)) if self.vacated(r) and self._declared(r, call)]
-        for record in alike:
-            if equals.place(record) == place:
-                return record
-        if here or place in equals.places or len(equals.places) != 1:
-            return None
-        return next((record for record in alike if self._elsewhere(record, call)), None)
-
-    def _elsewhere(self, record: Record, call: Call) -> bool:
-        """Whether a vacated record may belong to a call at another place."""
-        if record.is_read:
-            return True
-        # One that was left without identity is judged by where it was made: nothing need be gone there.
-        fate = self.fate(record)
-        if record.identity is None:
-            fate = self.sources.fates(record.source, self.parts(record.origin).positions)
-        if self.had(record, call.place) and fate is Fate.SAME:
-            return False
-        return not self._held(record, call)
-
-    def _held(self, record: Record, call: Call) -> bool:
-        """Whether a record is expected at another place than a call's, where its own call is still to come.
-
-        What is written otherwise where it stood is expected nowhere: should it ask for the same all the same, it is a
-        twin of the call that took its record (rule 4d).
-        """
-        if self.relocation == "declared" or record.identity is None:
-            return False
-        there = self._expectation(record, self.parts(record.identity))
-        if there is None or reaches(call.parts, there, numbers=False) or self._reached(there):
-            return False
-        return order(there, call.parts, self.sources.order(self.sources.candidate)) >= 0
-
-    def _nearest(self, records: list[Record], call: Call) -> list[Record]:
-        """Return, of records at several places, those whose way to the call is most like the call's own.
-
-        A helper that is written otherwise inside moves the records of all its uses at once, a try around a fan-out
-        those of all its branches; each use still tells its own apart. A use that is gone leaves its record over, which
-        stops the candidate.
-
-        Where the nearest came another way, and what is on it still stands there, written otherwise, its call may be the
-        one that is made there now: one that came the call's own way is as near.
-        """
-        if len({self.place(record) for record in records}) < 2:
-            return records
-        likeness = {record.seq: self._like(record, call) for record in records}
-        most = max(likeness.values())
-        nearest = [record for record in records if likeness[record.seq] == most]
-        if any(self.fate(record) is not Fate.CHANGED for record in nearest):
-            return nearest
-        sources, parts = self.sources, self.parts
-        came = {
-            r.seq for r in records if r.identity and same_way(sources, self.terms(r), parts(r.identity), call.parts)
-        }
-        if any(record.seq in came for record in nearest):
-            return nearest
-        return [record for record in records if likeness[record.seq] == most or record.seq in came]
-
-    def _own_place(self, records: list[Record], call: Call) -> list[Record]:
-        """Return, of records that stood elsewhere, those that may belong to a call at a place whose other calls have
-        records already: what they have says which place this one was, and one more call there is new work."""
-        if not records:
-            return records
-        equals = self.equals(call.call)
-        taken = sum(1 for record in equals if record.seq in self.claimed)
-        known = self._takers.get(call.call)
-        if known is None or known[0] != taken:
-            known = self._takers[call.call] = (taken, {})
-            for record in equals:
-                if record.seq in self.claimed:
-                    stood = self.parts(self.stood(record)[0] or record.origin).place
-                    known[1].setdefault(self.claimed[record.seq].place, set()).add(stood)
-        mine = known[1].get(call.place)
-        if not mine:
-            return records
-        return [record for record in records if self.parts(record.identity or record.origin).place in mine]
-
-    def _like(self, record: Record, call: Call) -> int:
-        if record.identity is None:
-            return 0
-        return likeness(self.sources, self.terms(record), self.parts(record.identity), call.parts)
-
-    def _preference(self, record: Record, call: Call) -> tuple[int, int, int, int]:
-        unlike = self._unlike(record, call)
-        return (unlike, not record.ok, record.identity is None, record.seq)
-
-    def _unlike(self, record: Record, call: Call) -> int:
-        return 2 if record.identity is None else unlike(self.parts(record.identity), call.parts)
-
     def reachable(self, call: Call) -> Ambiguous | None:
         """Rule 4c: an equal record is unclaimed, and its own call may still come, where it stood or is expected."""
         if call.is_read or self.known(call):
             return None
+        equals = self._index().get(call.call)
+        if equals is None or not equals.left:
+            return None
+        exact, place = self._exact(equals, call), call.place
         rest = [
             record
-            for record in self._unclaimed(call)
-            if record.ok
-            and record.identity is not None
-            and not self._exact(record, call)
-            and self._to_come(record, call)
+            for way in ways_to(self, equals)
+            if self._may_come(way.one, call)
+            for record in way.left.values()
+            if record.ok and record.revision not in exact and self.held(record, call)
         ]
-        return Ambiguous("c", call, tuple(rest)) if rest else None
+        rest += [
+            record
+            for record in equals.strays()
+            if record.ok
+            and record.revision not in exact
+            and record.identity is not None
+            and record.identity not in self.made
+            and (self.relocation != "strict" or not self.had(record, place))
+        ]
+        return Ambiguous("c", call, tuple(sorted(rest, key=attrgetter("seq")))) if rest else None
 
-    def _exact(self, record: Record, call: Call) -> bool:
-        """Whether the identity says which call a record is: source and args are its own, and no other source has put
-        another result where the call stands."""
+    def _exact(self, equals: Equals, call: Call) -> set[int]:
+        """Return the revisions whose identities say which call a record is: source and args are the candidate's, and no
+        other source has put another result where the call stands."""
         there = self.prefix.get(call.identity)
-        return self.sources.same(record.revision) and (there is None or not there.ok or there.call == call.call)
+        if there is not None and there.ok and there.call != call.call:
+            return set()
+        revisions = {record.revision for record in equals.left.values()}
+        return {revision for revision in revisions if self.sources.same(revision)}
 
-    def _to_come(self, record: Record, call: Call) -> bool:
-        if record.seq in self._vacant or self.vacated(record):
-            # At a place that the record's source had, a call is one more of those that were always there.
-            return self.relocation != "strict" and not self._had_it(record, call) and self._held(record, call)
-        return record.identity not in self.made and (self.relocation != "strict" or not self.had(record, call.place))
+    def _may_come(self, record: Record, call: Call) -> bool:
+        """Whether a vacated record's call may be expected elsewhere, by its place. At a place that the record's source
+        had, a call is one more of those that were always there."""
+        return self.relocation != "strict" and self.awaited(record, call) is not None and not self.had_it(record, call)
 
     def twin(self, call: Call) -> Ambiguous | None:
         """Rule 4d: the call claims nothing at a new place, while an equal record was moved to another call.
@@ -289,33 +166,72 @@ class Claims:
             return None
         moved = [record for record in self.moved_calls.get(call.call, ()) if record.ok]
         own = [record for record in moved if self.stood(record)[0] == call.identity]
-        rest = [record for record in moved if not self._had_it(record, call) and not self._roomy(record, call)]
+        known: dict[tuple[int, str, str], bool] = {}
+        rest = [record for record in moved if not self.had_it(record, call) and not self._had_room(record, call, known)]
         rest += [record for record in own if record not in rest]
         return Ambiguous("d", call, tuple(rest)) if rest else None
 
-    def _had_it(self, record: Record, call: Call) -> bool:
-        """Whether the source of a record's own commit had a call where one stands now, written like it."""
-        return self.sources.had_written(record.source, call.place)
+    def _had_room(self, record: Record, call: Call, known: dict[tuple[int, str, str], bool]) -> bool:
+        """Whether a record's source had room for a call. `known` is what was found of others that moved the same."""
+        origin, taken = self.parts(record.origin), self.claimed[record.seq]
+        key = (record.source, origin.place, taken.place)
+        if key not in known:
+            known[key] = self._roomy(record, call)
+        return known[key] and not (taken.place != call.place and self._stands_in(record, call))
 
-    def _roomy(self, record: Record, call: Call) -> bool:
-        """Whether a record's source had a call's place, seen through the record's own move, with room for one more.
+    def _stands_in(self, record: Record, call: Call) -> bool:
+        """Whether a call stands where a record stood itself, seen through the record's own move."""
+        origin = self.parts(record.origin)
+        if origin.occurrence != call.parts.occurrence or numbers(origin) != numbers(call.parts):
+            return False
+        return self._before(record, call) == origin.place
 
-        Then the edit moved the place, and the call is one that it made all along.
-        """
+    def _before(self, record: Record, call: Call) -> str | None:
+        """Return the place that a call had in a record's source, seen through the record's own move, if it had one."""
         program, origin, taken = (
             self.sources.program(record.source),
             self.parts(record.origin),
             self.claimed[record.seq],
         )
         place = origin.place if taken.place == call.place else along(program, origin, taken.parts, call.parts)
-        if place is None or (place == call.place and not self._had_it(record, call)):
+        if place is None or (place == call.place and not self.had_it(record, call)):
+            return None
+        if self._worded(origin, program) == self._worded(taken.parts, self.sources.candidate):
+            return self._renumbered(place, origin, program, call)
+        return place
+
+    def _roomy(self, record: Record, call: Call) -> bool:
+        """Whether a record's source had a call's place, seen through the record's own move, with room for one more.
+
+        Then the edit moved the place, and the call is one that it made all along.
+        """
+        place = self._before(record, call)
+        if place is None:
             return False
-        room = capacity(ids.parse(place), program)
+        room = capacity(ids.parse(place), self.sources.program(record.source))
         if room is None:
             return True
-        places = {call.place, taken.place} if place == origin.place else {call.place}
+        taken = self.claimed[record.seq]
+        places = {call.place, taken.place} if place == self.parts(record.origin).place else {call.place}
         asked = sum(1 for at, key in self.made.items() if key == call.call and ids.place(at) in places)
         return asked <= room
+
+    def _renumbered(self, place: str, origin: Identity, program: Program, call: Call) -> str | None:
+        """Return a place with the number that its call had: in its block, the one that is written like a call. A move
+        that leaves the wording as it was may leave another call with the number. None if there is none."""
+        identity, wording = ids.parse(place), self._worded(call.parts, self.sources.candidate)
+        if self._worded(identity, program) == wording:
+            return place
+        block = program.positions[identity.site.position].block
+        like = [at for at, other in program.positions.items() if other.block == block and other.fingerprint == wording]
+        if not like:
+            return None
+        site = next((at for at in like if at != origin.site.position), like[0])
+        return str(replace(identity, site=Frame(site)))
+
+    def _worded(self, identity: Identity, program: Program) -> str | None:
+        position = program.positions.get(identity.site.position)
+        return None if position is None else position.fingerprint
 
     def diverges(self, call: Call) -> Record | None:
         """Rule 5: the record at the call's own, intact identity that isn't equal and that nobody claimed."""
@@ -324,108 +240,7 @@ class Claims:
             return None
         return record if record.call != call.call and self.fate(record) is Fate.SAME else None
 
-    # --- about records -----------------------------------------------------------------------------------------
-
-    def unclaimed(self) -> list[Record]:
-        """Return the records that no call has, in order."""
-        return [record for record in self.records if record.seq not in self.claimed]
-
-    def fate(self, record: Record) -> Fate:
-        """What became of a record's site and frames in the candidate."""
-        if record.identity is None:
-            return Fate.GONE
-        if self.sources.history.revisions[record.revision].source == self.sources.candidate.revision:
-            return Fate.SAME
-        return self.sources.fates(record.revision, self.parts(record.identity).positions)
-
-    def vacated(self, record: Record) -> bool:
-        """Whether no call of the candidate can stand at a record's own identity with its payload any more."""
-        if record.identity is None:
-            return not record.superseded or record.superseded == self.revision
-        if record.seq in self._vacant:
-            return True
-        asked = self.made.get(record.identity)
-        if asked is not None:
-            gone = asked != record.call
-        else:
-            gone = self.fate(record) is not Fate.SAME or beyond(
-                self.parts(record.identity), self.sources.candidate, self.widths
-            )
-        if gone:
-            self._vacant.add(record.seq)
-        return gone
-
-    def expected(self, record: Record) -> str | None:
-        """Where a record's call is still to come although its own identity is vacated (rule 3), None if unknown."""
-        identity = self.parts(record.identity or record.origin)
-        if self.relocation == "declared":
-            return declared(self.sources, self.moves, identity.place)
-        there = self._expectation(record, identity)
-        # What was made already isn't still to come: another record, or another payload, stands there.
-        return None if there is None or self._reached(there) else str(there)
-
-    def foreseen(self, record: Record, call: Call) -> bool:
-        """Whether a call stands where a record's was expected (rule 3)."""
-        identity, revision = self.stood(record)
-        if identity is None:
-            return False
-        there = expected(self.sources, revision, self.parts(identity))
-        return there is not None and reaches(call.parts, there)
-
-    def _expectation(self, record: Record, identity: Identity) -> Identity | None:
-        if record.seq not in self._expected:
-            self._expected[record.seq] = expected(self.sources, self.terms(record), identity)
-        return self._expected[record.seq]
-
-    def _reached(self, there: Identity) -> bool:
-        if str(there) in self.made:
-            return True
-        if self._sites is None:
-            self._sites = {}
-            for at in self.made:
-                self._sites.setdefault(at.rpartition(ids.JOIN)[2], []).append(at)
-        return any(reaches(self.parts(at), there) for at in self._sites.get(str(there.site), ()))
-
-    def stood(self, record: Record) -> tuple[str | None, int]:
-        """Return where a record stood before the candidate, and the revision in whose terms that is."""
-        if self.revision and record.before is not None and record.before[0] == self.revision:
-            return record.before[1:]
-        return record.identity, record.revision
-
-    def terms(self, record: Record) -> int:
-        """Return the last revision before the candidate in whose terms a record's identity is, its source if none.
-
-        A record is kept in the terms of the source that wrote its call last; those that left it as it was had it too.
-        """
-        if record.identity is None:
-            return record.source
-        last = self.revision - 1 if self.revision else self.sources.history.revision
-        if record.revision >= last:
-            return record.revision
-        return self.sources.latest(record.revision, self.parts(record.identity).positions, last)
-
-    def had(self, record: Record, place: str) -> bool:
-        """Whether the source of a record's own commit had a place."""
-        return self.sources.has_place(record.source, place)
-
-    def parts(self, identity: str) -> Identity:
-        """Return an identity's parts."""
-        found = self._parsed.get(identity)
-        if found is None:
-            found = self._parsed[identity] = ids.parse(identity)
-        return found
-
-    def place(self, record: Record) -> str:
-        """Return a record's place, in the names of the candidate."""
-        if record.identity is not None:
-            return self.sources.renamed(self.terms(record), self.parts(record.identity).place)
-        return self.sources.renamed(record.source, self.parts(record.origin).place)
-
-    def _declared(self, record: Record, call: Call) -> bool:
-        if self.relocation != "declared":
-            return True
-        old = self.parts(record.identity or record.origin).place
-        return self.moves.get(old) == call.place
+    # --- equal records -----------------------------------------------------------------------------------------
 
     def equals(self, call: EqualKey) -> list[Record]:
         """Return every record that has a call's capability and digest, claimed or not."""
@@ -445,35 +260,32 @@ class Claims:
         return list(equals.left.values()) if equals is not None else []
 
 
-def _renumbered(claims: Claims, record: Record, call: Call) -> bool:
-    """Whether a race's branches have other numbers than when its winner was recorded: then that is another's."""
+def _other_numbers(claims: Claims, record: Record, call: Call) -> bool:
+    """Whether a race's branches have other numbers than when its winner was recorded: then that is another's.
+
+    Those that its own source paid for tell it, and those that were moved to where they stood in it.
+    """
     if record.capability != "ctx.race":
         return False
     records = claims.sources.history.records
-    there, here = f"{record.origin}[", f"{call.identity}["
+    at, revision = claims.stood(record)
+    here = f"{call.identity}["
     for seq, taken in claims.claimed.items():
         other = records.get(seq)
-        if other is None or other.source != record.source or not taken.identity.startswith(here):
+        if other is None or not taken.identity.startswith(here):
             continue
-        if other.origin.startswith(there) and _number(other.origin, there) != _number(taken.identity, here):
+        number = _number(taken.identity, here)
+        if other.source == record.source and _is_another(other.origin, f"{record.origin}[", number):
+            return True
+        stood, then = claims.stood(other)
+        if stood is not None and then == revision and _is_another(stood, f"{at}[", number):
             return True
     return False
 
 
+def _is_another(identity: str, head: str, number: str) -> bool:
+    return identity.startswith(head) and _number(identity, head) != number
+
+
 def _number(identity: str, head: str) -> str:
     return identity[len(head) :].partition("]")[0]
-
-
-def _apart(claims: Claims, record: Record, call: Call) -> int:
-    """How unlike a record and a call are, 3 where the way to a call that failed, its branches and iterations are more
-    like this one's: then another call is the record's, should one come."""
-    found = claims._unlike(record, call)
-    if found and any(
-        failed.call == call.call
-        and claims._unlike(failed, call) < found
-        and claims._like(failed, call) >= claims._like(record, call)
-        and claims.vacated(failed)
-        for failed in claims.failed.values()
-    ):
-        return 3
-    return found

@@ -36,6 +36,7 @@ def exchanged(claims: Claims, keys: Iterable[EqualKey] | None = None) -> list[Am
         ]
         found.extend(_kept(claims, pairs, moved))
         found.extend(_rewritten(claims, pairs, moved))
+        found.extend(_mingled(claims, pairs))
         found.extend(_crossed(claims, pairs))
     return found
 
@@ -102,6 +103,29 @@ def _old(claims: Claims) -> set[str]:
     """Return the identities that have claimed what was there before the candidate."""
     records = claims.sources.history.records
     return {call.identity for seq, call in claims.claimed.items() if seq in records and _earlier(claims, records[seq])}
+
+
+def _mingled(claims: Claims, pairs: list[Pair]) -> list[Ambiguous]:
+    """Records of one place that are at two now, one of which has another place's, too: fan-outs that changed places
+    look like branches that went from one to the other. What is where it was paid for says nothing."""
+    went: dict[str, dict[str, Pair]] = {}
+    came: dict[str, dict[str, Pair]] = {}
+    for record, call in pairs:
+        place = _stood(claims, record).place
+        if claims.parts(record.origin).place == call.place:
+            continue  # it is at home
+        went.setdefault(place, {}).setdefault(call.place, (record, call))
+        came.setdefault(call.place, {}).setdefault(place, (record, call))
+    found: list[Ambiguous] = []
+    for here, places in came.items():
+        split = next((place for place in places if len(went[place]) > 1), None)
+        if split is None or len(places) < 2:
+            continue
+        record, call = places[split]
+        others = [other for place, (other, _) in places.items() if place != split]
+        others += [other for place, (other, _) in went[split].items() if place != here]
+        found.append(Ambiguous("a", call, (record, *others)))
+    return found
 
 
 def _crossed(claims: Claims, pairs: list[Pair]) -> list[Ambiguous]:

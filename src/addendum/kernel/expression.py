@@ -15,14 +15,16 @@ from addendum.kernel.sources import Fate, Sources
 from addendum.script.program import Position
 
 
-def expected(sources: Sources, revision: int, identity: Identity) -> Identity | None:
+def expected(sources: Sources, revision: int, identity: Identity, *, edited: bool = False) -> Identity | None:
     """Return the identity at which a record's call is expected in the candidate, None if that can't be told.
 
-    `identity` is the record's, in the terms of the source of `revision`. The call's own may have more frames.
+    `identity` is the record's, in the terms of the source of `revision`. The call's own may have more frames. A fan-out
+    whose branch's function has another name is the one that it was. With `edited`, one with other branches counts as
+    that, too: not enough to promise a call there, but to keep its results from others until it is passed.
     """
     old = sources.program(revision)
     found: list[str] = []
-    for position in identity.positions:
+    for number, position in enumerate(identity.positions):
         if sources.fate(revision, position) is Fate.SAME:
             found.append(position)
             continue
@@ -31,6 +33,14 @@ def expected(sources: Sources, revision: int, identity: Identity) -> Identity | 
             found.append(renamed)
             continue
         before = old.positions.get(position)
+        if before is not None and before.kind == "fanout" and position in sources.candidate.positions:
+            inner = identity.positions[number + 1]
+            known = edited or sources.renamed(revision, inner) != inner
+        else:
+            known = False
+        if known:
+            found.append(position)
+            continue
         twin = None if before is None else _twin(sources, revision, before)
         if twin is None:
             return None

@@ -42,20 +42,27 @@ def find(
     if policy == "off":
         return None
     worst: Finding | None = None
+    places: dict[int, bool | None] = {}
     for record in equal:
         if not record.ok or record.drive >= drive:
             continue
-        program = sources.program(record.source)
-        if not sources.has_place(record.source, call.place):
-            kind: Literal["repeat", "look-alike"] = "look-alike"
-        elif within(call.parts, program):
+        if record.source not in places:
+            places[record.source] = _beyond(call, sources, record.source)
+        known = places[record.source]
+        if known is None:
             continue
-        else:
-            widened = ids.place(record.origin) == call.place or sources.had_written(record.source, call.place)
-            kind = "repeat" if widened else "look-alike"
+        repeats = known and (sources.had_written(record.source, call.place) or ids.place(record.origin) == call.place)
+        kind: Literal["repeat", "look-alike"] = "repeat" if repeats else "look-alike"
         denied = policy == "deny" or (policy == "auto" and kind == "repeat" and side_effecting)
         if worst is None or (kind == "repeat" and worst.kind == "look-alike"):
             worst = Finding(kind, call, record, denied)
         if kind == "repeat":
             break
     return worst
+
+
+def _beyond(call: Call, sources: Sources, source: int) -> bool | None:
+    """Whether a call lies beyond the bounds of a place that a source had; None if it lies within them."""
+    if not sources.has_place(source, call.place):
+        return False
+    return None if within(call.parts, sources.program(source)) else True

@@ -133,7 +133,7 @@ Reply: TypeAlias = "Turn | Astray | list[Record] | Halt | Held | None"
 _LATE: Final = 1 << 59
 """Above every sequence number: the order of claims that are made late, within one execution."""
 LATE: Final = (*((here, apart) for here in (True, False) for apart in (0, 1, 2)), (True, 3), (False, 3))
-EARLY: Final = ((True, 0), (False, 0))
+EARLY: Final = ((True, 0), (False, 0), (False, 1))
 """The passes of a matching: only records of a call's own place or all, and how unlike branches may be. What a call that
 failed would take from another comes last, when nothing else is found."""
 
@@ -375,8 +375,8 @@ class Loop:
         """Let calls that have no record of their own claim a vacated one (rule 2), like places and branches first.
 
         `early`, right when they are made, so that results are handed over in the order of their sequence numbers: only
-        where branches and iterations are the same, and either nothing can be learned any more or the call stands where
-        the record's was expected. The others when nothing else is ready.
+        where the call stands where the record's was expected, or branches and iterations are the same and nothing can
+        be learned any more. The others when nothing else is ready.
         """
         unmatched, equals = self._unmatched, self.claims.equals
         numbers = [number for number in numbers if (call := unmatched.get(number)) and equals(call.call)]
@@ -393,7 +393,8 @@ class Loop:
                 record = self.claims.moved(call, apart=apart, here=here)
                 if record is None or isinstance(record, Ambiguous):
                     continue
-                if early and self.claims.reachable(call) is not None and not self.claims.foreseen(record, call):
+                doubtful = early and (apart > 0 or self.claims.reachable(call) is not None)
+                if doubtful and not self.claims.foreseen(record, call):
                     continue
                 self.claims.take(call, record)
                 found.append((call, record))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from addendum.canon import Json
+from addendum.identity import JOIN
 from addendum.kernel.calls import Call
 from addendum.kernel.loop import Bind, Finished, HandOver, Held, Loop, Reply, Settle, Start, Suspended, Wait
 from addendum.ports import Answer, End, Session
@@ -38,9 +39,12 @@ def shadow(
     pretend: frozenset[str] = frozenset({"ctx.race", "ctx.sleep"}),
 ) -> Shadow:
     """Replay a candidate. `outcome` reads a record's outcome; what is in `pretend` is answered without a record, as
-    its answer depends on nothing outside. Raises what the session raises."""
+    its answer depends on nothing outside. A sleep is over when nothing else can go on, unless it is in a race with a
+    branch that waits for new work. Raises what the session raises."""
     found = Shadow(loop)
     made_up: dict[int, Json] = {}
+    held: set[int] = set()
+    asleep: list[Call] = []
     steps = loop.run()
     reply: Reply = None
     while True:
@@ -68,9 +72,30 @@ def shadow(
                     found.late.update(record.seq for _, record in claims)
                 reply = None
             case Settle(calls):
-                reply = [_pretend(call, made_up, found) for call in calls if call.capability in pretend] or Held()
+                held.update(call.number for call in calls if not call.is_read or call.capability not in pretend)
+                asleep.extend(call for call in calls if call.capability == "ctx.sleep" and call.capability in pretend)
+                now = [call for call in calls if call.capability in pretend and call.capability != "ctx.sleep"]
+                reply = [_pretend(call, made_up, found) for call in now] or Held()
             case Wait():
-                reply = []
+                waiting = [call for call in loop.pending.values() if call.number in held]
+                over = [call for call in asleep if call.number in loop.pending and not _raced(call, waiting)]
+                asleep = [call for call in asleep if call not in over]
+                reply = [_pretend(call, made_up, found) for call in over]
+
+
+def _raced(call: Call, waiting: list[Call]) -> bool:
+    """Whether a race that a call is in may be won by another branch, which waits for new work: nobody knows."""
+    prefix = ""
+    for frame in call.parts.path:
+        at = f"{prefix}{frame}"
+        if frame.kind == "branch" and frame.position.rpartition("/")[2].startswith("race#"):
+            race = at.rpartition("[")[0] + "["
+            if any(
+                other.identity.startswith(race) and not other.identity.startswith(f"{at}{JOIN}") for other in waiting
+            ):
+                return True
+        prefix = f"{at}{JOIN}"
+    return False
 
 
 def _pretend(call: Call, made_up: dict[int, Json], found: Shadow) -> Record:
