@@ -264,8 +264,10 @@ class Book:
         windows, found = self.windows, []
         level: int | float
         mine: Amounts = ()
-        alone = self._alone(name)
+        alone: bool | None = None
         for place, over, meter, most, key in gauges:
+            if over == _EVERY and alone is None:
+                alone = self._alone(name)
             if over == _ONE or (over == _EVERY and alone):
                 mine = mine or self._levels(name)
                 level = mine[meter]
