@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, islice
+from itertools import accumulate
 from math import inf
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -263,9 +263,14 @@ class Book:
         closely anyway. The others have room for it, whatever `check` finds in detail: what has left a window, say."""
         windows, found = self.windows, []
         level: int | float
+        mine: Amounts = ()
+        alone: bool | None = None
         for place, over, meter, most, key in gauges:
-            if over == _ONE:
-                level = self._taken(METERED[meter], name)
+            if over == _EVERY and alone is None:
+                alone = self._alone(name)
+            if over == _ONE or (over == _EVERY and alone):
+                mine = mine or self._levels(name)
+                level = mine[meter]
             elif over == _EVERY:
                 level = sum(self._taken(METERED[meter], each) for each in self._names())
             elif over == _WINDOW:
@@ -280,6 +285,25 @@ class Book:
             if level + asks[meter] >= most:
                 found.append(place)
         return found
+
+    def _levels(self, name: str) -> Amounts:
+        """Return what is used and held for one capability, of all meters at once: what `_taken` says of each."""
+        totals, held = self.totals.get(name, _UNUSED), self.held
+        calls = totals.calls + self._calls.get(name, 0)
+        out = totals.bytes_out + self._bytes_out.get(name, 0)
+        back = totals.bytes_in + held["bytes_in"].get(name, 0)
+        return (
+            calls,
+            totals.cost + held["cost_usd"].get(name, 0),
+            totals.tokens + held["tokens"].get(name, 0),
+            out,
+            back,
+            totals.seconds + held["seconds"].get(name, 0),
+            self.in_flight.get(name, 0),
+            calls if name in self.agents else 0,
+            out + back,
+            ENTRIES * calls,
+        )
 
     def _taken(self, meter: str, name: str) -> int | float:
         """Return what is used and held of a meter for one capability."""
@@ -303,6 +327,11 @@ class Book:
                 return ENTRIES * self._calls.get(name, 0)
             case _:
                 return self.held[meter].get(name, 0)
+
+    def _alone(self, name: str) -> bool:
+        """Whether nothing was taken for any other capability."""
+        totals, held = self.totals, self.held["cost_usd"]
+        return len(totals) == (name in totals) and len(held) == (name in held)
 
     def _names(self) -> Collection[str]:
         """Return every capability that something was taken for."""
@@ -344,17 +373,17 @@ class Book:
     def take(self, taken: Hold, now: float) -> None:
         """Take a hold."""
         self.carry(taken)
-        self.in_flight[taken.capability] += 1
+        name = taken.capability
+        self.in_flight[name] += 1
         self.unwritten.append(taken)
-        self._times.append(now)
-        self._calls[taken.capability] += 1
-        self._bytes_out[taken.capability] += taken.bytes_out
+        self._calls[name] += 1
+        self._bytes_out[name] += taken.bytes_out
         if self._watching:
-            at, amounts = self._at(now), taken.amounts
-            self._times[-1] = at
-            for name, meter, window in self._watching:
-                if name is None or name == taken.capability:
-                    window.take(at, amounts[meter])
+            now, amounts = self._at(now), taken.amounts
+            for only, meter, window in self._watching:
+                if only is None or only == name:
+                    window.take(now, amounts[meter])
+        self._times.append(now)
 
     def wrote(self, taken: Hold, at: float) -> None:
         """A hold is in the journal now. It counts in windows from the time that it has there, if that is later."""
@@ -372,24 +401,24 @@ class Book:
             if hold.targets:
                 self.target(hold)
         if self._watching:
-            last = zip(reversed(taken), reversed(times), islice(reversed(sent), len(taken)), strict=False)
-            for hold, before, dispatch in reversed(list(last)):
-                if dispatch.at > before:
-                    self._move(hold, before, dispatch.at)
+            for index in range(-min(len(taken), len(sent)), 0):
+                if sent[index].at > times[index]:
+                    self._move(taken[index], times[index], sent[index].at)
         taken.clear()
         times.clear()
 
     def _move(self, taken: Hold, before: float, at: float) -> None:
-        at, amounts = self._at(at), taken.amounts
-        for name, meter, window in self._watching:
-            if name is None or name == taken.capability:
+        at, amounts, name = self._at(at), taken.amounts, taken.capability
+        for only, meter, window in self._watching:
+            if only is None or only == name:
                 window.move(before, at, amounts[meter])
 
     def carry(self, taken: Hold) -> None:
         """Hold what a call may still take; it counts as sent already."""
         held, name = self.held, taken.capability
-        held["cost_usd"][name] += taken.cost
-        held["bytes_in"][name] += taken.bytes_in
+        held["cost_usd"][name] += taken.cost  # nothing, too: these are the capabilities that something is held for
+        if taken.bytes_in:
+            held["bytes_in"][name] += taken.bytes_in
         if taken.tokens:
             held["tokens"][name] += taken.tokens
         if taken.seconds:
@@ -426,7 +455,8 @@ class Book:
         """What was kept came out after all: nothing of it is held any more."""
         held, name = self.held, taken.capability
         held["cost_usd"][name] -= taken.cost
-        held["bytes_in"][name] -= taken.bytes_in
+        if taken.bytes_in:
+            held["bytes_in"][name] -= taken.bytes_in
         if taken.tokens:
             held["tokens"][name] -= taken.tokens
         if taken.seconds:

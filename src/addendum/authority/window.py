@@ -36,9 +36,11 @@ class Window:
 
     def take(self, now: float, amount: int | float) -> None:
         """Take an amount now. What is over is forgotten here too, since nobody asks a window that is far from full."""
-        if self.entries and self.entries[0][0] <= now - self.seconds:
+        entries = self.entries
+        if entries and entries[0][0] <= now - self.seconds:
             self.slide(now)
-        self.add(now, amount)
+        entries.append((now if not entries or entries[-1][0] <= now else entries[-1][0], amount))
+        self.level += amount
 
     def undo(self, at: float, amount: int | float) -> None:
         """Take back what was taken at a time: the first entry of this amount from then on, if it isn't over."""
@@ -55,6 +57,10 @@ class Window:
 
     def move(self, before: float, at: float, amount: int | float) -> None:
         """What was taken counts from a later time: it was held up before it could leave."""
+        entries = self.entries
+        if entries and entries[-1] == (before, amount):
+            entries[-1] = (at, amount)  # the usual one: nothing was taken since
+            return
         self.undo(before, amount)
         self.add(at, amount)
 

@@ -189,7 +189,7 @@ class Desk:
         if ledger is None:
             beside = Beside(run, own=history.seq)
         else:
-            beside = ledger.beside((((run, number), hold) for number, hold in taken), self.clock.now(), history.seq)
+            beside = ledger.beside([((run, number), hold) for number, hold in taken], self.clock.now(), history.seq)
         ended = settling(run, history, new)
         if ended is not None:
             new, beside = self._ending(new, beside, ended)

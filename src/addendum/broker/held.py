@@ -23,8 +23,7 @@ def hold_entry(key: Key, hold: Hold, at: float) -> Entry:
     run, number = key
     at_ms = round(at * 1000)
     name, cost, out, back, tokens, seconds, agentic, _, targets = hold
-    rare = seconds or agentic or cost > MAX_INT or out > MAX_INT or back > MAX_INT or tokens > MAX_INT
-    if rare or not (run + name).isascii() or (targets and not "".join(targets).isascii()):
+    if seconds or agentic or cost > MAX_INT or out > MAX_INT or back > MAX_INT or tokens > MAX_INT:
         return Entry("hold", {"run": run, "attempt": number, "at_ms": at_ms, **hold_body(hold)})
     body: dict[str, Any] = {
         "run": run,
@@ -49,29 +48,29 @@ def hold_entry(key: Key, hold: Hold, at: float) -> Entry:
         f'{{"at_ms":{at_ms},"attempt":{number}{taken},"bytes_out":{out},"capability":{encode_basestring(name)},'
         f'"cost":{cost},"run":{encode_basestring(run)}{seen}{said}}}'
     )
-    return Entry("hold", body, text.encode())
+    return Entry("hold", body, text.encode() if text.isascii() else None)
 
 
 def settle_entry(key: Key, cost: int, tokens: int, bytes_in: int, micros: int) -> Entry:
     """Return the entry that says what became of a call: what it really took, in nano-dollars and microseconds."""
     run, number = key
     body: dict[str, Any] = {"run": run, "attempt": number}
-    text = f'{{"attempt":{number}'
+    back = paid = took = said = ""
     if bytes_in:
         body["bytes_in"] = bytes_in
-        text += f',"bytes_in":{bytes_in}'
+        back = f',"bytes_in":{bytes_in}'
     if cost:
         body["cost"] = cost
-        text += f',"cost":{cost}'
+        paid = f',"cost":{cost}'
     if micros:
         body["micros"] = micros
-        text += f',"micros":{micros}'
-    text += f',"run":{encode_basestring(run)}'
+        took = f',"micros":{micros}'
     if tokens:
         body["tokens"] = tokens
-        text += f',"tokens":{tokens}'
-    rare = cost > MAX_INT or tokens > MAX_INT or bytes_in > MAX_INT or micros > MAX_INT or not run.isascii()
-    return Entry("settle", body, None if rare else (text + "}").encode())
+        said = f',"tokens":{tokens}'
+    text = f'{{"attempt":{number}{back}{paid}{took},"run":{encode_basestring(run)}{said}}}'
+    rare = cost > MAX_INT or tokens > MAX_INT or bytes_in > MAX_INT or micros > MAX_INT or not text.isascii()
+    return Entry("settle", body, None if rare else text.encode())
 
 
 def hold_body(hold: Hold) -> dict[str, Any]:

@@ -160,8 +160,8 @@ class Ledger:
 
     def wrote(self, beside: Beside) -> None:
         """Fold in what was just written at the end that was looked at."""
-        for entry in beside.entries:
-            self._take(entry.kind, entry.body)
+        for kind, body, _ in beside.entries:
+            self._take(kind, body)
 
     def lost(self, keys: Iterable[Key]) -> None:
         """The reservations of an append that failed weren't written."""
@@ -198,18 +198,20 @@ class Ledger:
         key = (body["run"], body["attempt"])
         mine = self._mine.pop(key, None)
         hold = mine or hold_from(body)
-        dispatch = Dispatch(body["at_ms"] / 1000, hold.capability, hold.cost, hold.bytes_out)
+        name, cost, out = hold[:3]
+        at = body["at_ms"] / 1000
+        dispatch = Dispatch(at, name, cost, out)
         self.open[key] = hold
-        totals = self.totals.get(hold.capability)
+        totals = self.totals.get(name)
         if totals is None:
-            totals = self.totals[hold.capability] = Totals()
+            totals = self.totals[name] = Totals()
         totals.calls += 1
-        totals.bytes_out += hold.bytes_out
+        totals.bytes_out += out
         if mine is not None:
-            self.book.wrote(mine, dispatch.at)
+            self.book.wrote(mine, at)
         else:
             self.book.carry(hold)
-            self.book.in_flight[hold.capability] += 1
+            self.book.in_flight[name] += 1
             self.book.sent(dispatch)
         if hold.targets and self._need[1]:
             self.book.target(hold)
@@ -285,16 +287,15 @@ def settling(run: str, history: History, new: Sequence[Entry], ledger: Ledger | 
     found: list[Entry] = []
     name = ""
     for entry in new:
-        held = _held(history, entry)
+        held = _held(history, entry) if entry.kind in ENDS else None
         if held is None:
             continue
         body, (principal, number) = entry.body, held
         theirs = ledger_of(principal)
         name = theirs if name in ("", theirs) else SEVERAL
-        result = body.get("result")
+        result, get = body.get("result"), body.get
         back = result["size"] if result else 0
-        taken = (body.get("cost", 0), body.get("tokens", 0), back, body.get("micros", 0))
-        found.append(settle_entry((run, number), *taken))
+        found.append(settle_entry((run, number), get("cost", 0), get("tokens", 0), back, get("micros", 0)))
     if not found:
         return None
     return Beside(name, found, ledger.seq if ledger is not None and ledger.name == name else None)
@@ -305,7 +306,7 @@ def apart(history: History, new: Sequence[Entry]) -> list[list[Entry]]:
     parts: list[list[Entry]] = [[]]
     principal = ""
     for entry in new:
-        held = _held(history, entry)
+        held = _held(history, entry) if entry.kind in ENDS else None
         if held is not None:
             if principal and held[0] != principal:
                 parts.append([])
@@ -316,4 +317,4 @@ def apart(history: History, new: Sequence[Entry]) -> list[list[Entry]]:
 
 def _held(history: History, entry: Entry) -> tuple[str, int] | None:
     """Return in whose accounts the attempt is held that an entry ends, and its number."""
-    return history.held_by(entry.body["attempt"]) if entry.kind in ENDS else None
+    return history.held_by(entry.body["attempt"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from addendum.authority.accounts import Accounts, Hold, Later, Over
 from addendum.authority.book import Book
 from addendum.authority.catalog import Capability
-from addendum.authority.grant import METERED, from_json, of_whole
+from addendum.authority.grant import METERED, Limit, from_json, of_whole
 from addendum.authority.window import Window
 from addendum.canon import Json
 from addendum.records.history import Dispatch, History, Totals
@@ -447,6 +447,21 @@ def drawn(chance: random.Random) -> dict[str, Any]:
         "limits": [*limits([each for each in NARROW if each[2] != "call"]), *shared],
         "principal": "team",
     }
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_levels_of_all_meters_are_those_of_each(seed: int) -> None:
+    """The first look takes them together; `level` says them one by one."""
+    chance, book = random.Random(seed), Book({}, deque(), frozenset({"mail.send"}))
+    book.totals = {"mail.send": Totals(1, 1, *(chance.randint(0, 9) for _ in range(5)))}
+    for _ in range(chance.randint(0, 4)):
+        hold = Hold(chance.choice(("mail.send", "a.ping")), *(chance.randint(0, 9) for _ in range(4)))
+        book.take(hold, 1.0)
+        if chance.random() < 0.5:
+            book.wrote(hold, 1.0)
+    for name in ("mail.send", "a.ping", "a.pong"):
+        each = [sum(book.level(Limit(meter, 1, "run", name))) for meter in METERED]
+        assert list(book._levels(name)) == each
 
 
 @pytest.mark.parametrize("seed", range(150))
