@@ -14,7 +14,7 @@ from addendum.records.history import Record
 CHUNK = 256
 """Calls in a chunk at most. The first one has `FIRST`, each other twice as many as the one before: the sooner the
 script computes, the sooner the host can do something else meanwhile."""
-FIRST = 32
+FIRST = 64
 CHUNK_BYTES = 1024 * 1024
 
 
