@@ -3,7 +3,8 @@
     python dbos_side.py FOLDER '{"job": "calls", ...}'     prints one line of JSON
 
 DBOS is used as its documentation shows: a workflow, with a step for each call; settings are its defaults. Its blocking
-form is the faster one for one call after another, its asynchronous form the only one that fans out.
+form is the faster one for one call after another; its asynchronous form, which our scripts have, too, is the only one
+that fans out.
 """
 
 from __future__ import annotations
@@ -53,6 +54,13 @@ def sequence(count: int, crash: bool) -> int:
 
 
 @DBOS.workflow()
+async def awaited(count: int) -> int:
+    for i in range(count):
+        await branch(i)
+    return count
+
+
+@DBOS.workflow()
 async def fan(width: int) -> float:
     started = time.perf_counter()
     await asyncio.gather(*(branch(i) for i in range(width)))
@@ -60,16 +68,20 @@ async def fan(width: int) -> float:
 
 
 def calls(folder: Path, count: int, slices: int) -> dict[str, Any]:
-    """Measure calls in a row, in slices that take turns with the floor."""
+    """Measure calls in a row, in both forms, in slices that take turns with the floor."""
     sequence(20, False)
+    asyncio.run(awaited(20))
     floor = Floor(folder)
-    found: dict[str, Any] = {"floor": [], "call": [], "memory": 0.0}
+    found: dict[str, Any] = {"floor": [], "call": [], "awaited": [], "memory": 0.0}
     each = count // slices
     for _ in range(slices):
         found["floor"].append(floor.seconds(each) / each)
         started = time.perf_counter()
         sequence(each, False)
         found["call"].append((time.perf_counter() - started) / each)
+        started = time.perf_counter()
+        asyncio.run(awaited(each))
+        found["awaited"].append((time.perf_counter() - started) / each)
     found["memory"] = resident()
     return found
 

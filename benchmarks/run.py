@@ -96,6 +96,8 @@ def one_round(bench: Bench, sides: Sequence[str]) -> None:
                 bench.note(f"{side} apart", found["apart"])
                 apart = [a / b for a, b in zip(found["call"], found["apart"], strict=True)]
                 bench.note(f"{side} apart ratio", apart)
+            if "awaited" in found:
+                bench.note(f"{side} awaited", found["awaited"])
             bench.note(f"{side} memory 1000", [found["memory"]])
     for side in sides:
         with bench.folder() as folder:
@@ -107,6 +109,7 @@ def one_round(bench: Bench, sides: Sequence[str]) -> None:
             bench.job(side, crashed, "crash", count=1000)
             for number in range(1, 4):
                 shutil.copytree(crashed, folder / str(number))
+                os.sync()  # a journal that a process died over is on the disk
                 found = bench.job(side, folder / str(number), "recover", count=1000)
                 if found["ran"] != 1:
                     raise SystemExit(f"{side} ran {found['ran']} calls in its recovery; 1 was new")
@@ -174,6 +177,9 @@ def table(bench: Bench) -> list[tuple[str, str, str, str]]:
         rows.append((what, spread(found[name], scale, form), "", more))
 
     both("one call after another, ms a call", "call", 1e3, ".2f")
+    if peer:
+        times = f"{median('dbos awaited') / median('addendum call'):.1f} times"
+        rows.append(("the same, DBOS in its asynchronous form", "", spread(found["dbos awaited"], 1e3, ".2f"), times))
     rows.append(
         (
             "the same, in floors (two synced commits beside it)",
