@@ -80,6 +80,7 @@ class EmbeddedSandbox:
         self._wait = wait_seconds
         self._lock = threading.Lock()
         self._keeper = Keeper(self.name)
+        # One for each script that computes, and one for the session that is made ahead: no script waits for a thread.
         self._threads = ThreadPoolExecutor(max_workers + 1, f"addendum-{self.name}-aside")
         self._ahead = Ahead(self._threads, self._ready, _give_back)
         self._pool: Monty | None = None
