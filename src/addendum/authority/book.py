@@ -287,7 +287,8 @@ class Book:
         return found
 
     def _levels(self, name: str) -> Amounts:
-        """Return what is used and held for one capability, of all meters at once: what `_taken` says of each."""
+        """Return what is used and held for one capability, in the order of `METERED`: what `_taken` says of each meter,
+        in one look."""
         totals, held = self.totals.get(name, _UNUSED), self.held
         calls = totals.calls + self._calls.get(name, 0)
         out = totals.bytes_out + self._bytes_out.get(name, 0)
