@@ -16,12 +16,14 @@ from addendum.errors import LimitExceeded, ProtocolViolation, UsageError
 from addendum.ports import (
     Answer,
     BatchSession,
+    EarlySession,
     Event,
     FanOut,
     Handed,
     Issued,
     Known,
     Limits,
+    Preparing,
     RaceEnded,
     Raised,
     Returned,
@@ -975,6 +977,72 @@ def test_a_batch_that_cannot_be_handed_over_changes_nothing(sandbox: Sandbox) ->
         assert turn.end == Returned([[1, 1], True, [1, 1]])
         with pytest.raises(UsageError):
             session.advance_all([Answer(4, Success(1)), Answer(5, Success(1))])
+
+
+# --- early answers, and sessions that are made ready --------------------------------------------------------------
+
+THREE = by_hand(
+    "async def orchestrate(ctx, args):\n"
+    '    a = await ctx.run("", "orchestrate/a.b#0", "a.b", {"n": 0})\n'
+    '    b = await ctx.run("", "orchestrate/a.b#1", "a.b", {"n": a})\n'
+    '    c = await ctx.run("", "orchestrate/a.b#2", "a.b", {"n": b})\n'
+    "    return [a, b, c]\n"
+)
+AHEAD = (Known("orchestrate/a.b#1", Success(20)),)
+
+
+def early(sandbox: Sandbox) -> Any:
+    """Return a session of THREE that takes answers early; skips where there is none."""
+    session = sandbox.open(THREE, None, limits=Limits(), nonce="n")
+    if not isinstance(session, EarlySession):
+        session.close()
+        pytest.skip("its script computes only while the host waits")
+    return session
+
+
+def test_what_is_sent_and_received_is_what_advance_returns(sandbox: Sandbox) -> None:
+    """The same turns, in two halves."""
+    two, one = early(sandbox), sandbox.open(THREE, None, limits=Limits(), nonce="n")
+    with closing(one), closing(two):
+        assert one.advance(None) == two.advance(None)
+        two.send(Answer(1, Success(10)), AHEAD)
+        turn, seconds = two.receive()
+        assert turn == one.advance(Answer(1, Success(10)), AHEAD)
+        assert seconds >= 0
+        two.send(Answer(2, Success(30)))
+        assert two.receive()[0] == one.advance(Answer(2, Success(30))) == Turn((), Returned([10, 20, 30]))
+        with pytest.raises(UsageError):
+            two.advance(None)
+
+
+def test_while_a_script_computes_it_takes_nothing(sandbox: Sandbox) -> None:
+    """Neither a second answer nor a turn; nothing is received that wasn't sent, and an error hands nothing over."""
+    with closing(early(sandbox)) as session:
+        with pytest.raises(UsageError):
+            session.send(Answer(1, Success(10)))
+        session.advance(None)
+        with pytest.raises(UsageError):
+            session.receive()
+        with pytest.raises(UsageError):
+            session.send(Answer(7, Success(10)))
+        session.send(Answer(1, Success(10)))
+        with pytest.raises(UsageError):
+            session.send(Answer(1, Success(10)))
+        with pytest.raises(UsageError):
+            session.advance(Answer(1, Success(10)))
+        assert session.receive()[0].end is None
+
+
+def test_a_session_that_was_made_ready_is_as_good_as_any(sandbox: Sandbox) -> None:
+    """With its limits or with others, asked for once or twice; and the next one is as good."""
+    if not isinstance(sandbox, Preparing):
+        pytest.skip("it makes nothing ready")
+    sandbox.prepare(Limits())
+    sandbox.prepare(Limits(total_seconds=7.0))
+    plain = drive(sandbox, THREE, limits=Limits(total_seconds=8.0))
+    assert plain == drive(sandbox, THREE, limits=Limits(total_seconds=7.0)) == drive(sandbox, THREE)
+    sandbox.prepare(Limits())
+    assert plain == drive(sandbox, THREE)
 
 
 # --- limits and claims --------------------------------------------------------------------------------------------

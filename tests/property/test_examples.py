@@ -787,6 +787,18 @@ async def win(ctx):
     assert world.resume().handed == step.handed
 
 
+def test_a_race_in_a_new_loop_keeps_its_winner_though_another_race_stands_where_it_stood() -> None:
+    """The winner's record stands at the race itself, in no branch of it: it isn't expected by one either."""
+    race = "w = await ctx.race([one(ctx), two(ctx)])"
+    body = f"for k in range(1):\n    {race}\nx = await ctx.race([three(ctx), three(ctx)])\nreturn w"
+    helpers = "\n".join(
+        f'async def {name}(ctx):\n    return (await ctx.run("p.make", {{"p": "{name}"}}))["t"]\n'
+        for name in ("one", "two", "three")
+    )
+    step = revised(script(f"{race}\nreturn w", helpers), script(body, helpers))
+    assert seen(step) == ("completed", None, 2, 1, 0)
+
+
 def test_a_plan_shows_a_new_call_that_races_with_a_sleep() -> None:
     """Nobody knows which of the two wins: the call is sent, so it is in the plan, and what stands behind is not."""
     helpers = f"{PIC}\nasync def nap(ctx):\n    await ctx.sleep(60)\n    return 'late'"

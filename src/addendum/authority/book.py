@@ -14,7 +14,8 @@ from math import inf
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from addendum.authority.catalog import Capability
-from addendum.authority.grant import DISTINCT, ENDS, METERED, Grant, Limit, of_whole, tokens
+from addendum.authority.grant import DISTINCT, ENDS, METERED, Grant, Limit, of_whole
+from addendum.authority.pointer import at, tokens, within
 from addendum.authority.sizes import largest
 from addendum.authority.window import Window
 from addendum.canon import Digest, Json, digest
@@ -151,7 +152,7 @@ class Terms:
             self.seconds,
             capability.agentic,
             size_in,
-            {name: digest(_within(payload, path)) for name, path in self.pointers} if self.pointers else _NOWHERE,
+            {name: digest(within(payload, path)) for name, path in self.pointers} if self.pointers else _NOWHERE,
         )
 
 
@@ -208,23 +209,6 @@ def targets(grant: Grant, capability: str, payload: Json) -> dict[str, Digest]:
     """Return the digests of the values that the grant's limits look at; a pointer to nothing counts as null."""
     names = {counts(limit) for limit in grant.over(capability)} - {""}
     return {name: digest(at(payload, name[name.index(":") + 1 :])) for name in names}
-
-
-def at(value: Json, pointer: str) -> Json:
-    """Return what stands at a JSON pointer, None for nothing."""
-    return _within(value, tokens(pointer))
-
-
-def _within(value: Json, path: Iterable[str]) -> Json:
-    """Return what stands at a JSON pointer that was taken apart."""
-    for token in path:
-        if isinstance(value, dict):
-            value = value.get(token)
-        elif isinstance(value, list | tuple) and token.isdigit() and int(token) < len(value):
-            value = value[int(token)]
-        else:
-            return None
-    return value
 
 
 @dataclass(slots=True)
@@ -287,7 +271,8 @@ class Book:
         return found
 
     def _levels(self, name: str) -> Amounts:
-        """Return what is used and held for one capability, of all meters at once: what `_taken` says of each."""
+        """Return what is used and held for one capability, in the order of `METERED`: what `_taken` says of each meter,
+        in one look."""
         totals, held = self.totals.get(name, _UNUSED), self.held
         calls = totals.calls + self._calls.get(name, 0)
         out = totals.bytes_out + self._bytes_out.get(name, 0)
@@ -570,9 +555,9 @@ class Book:
         if recent:
             self._at(max(each.at for each in recent))
         self._watching.append((limit.capability, METERED.index(limit.meter), made))
-        for taken, at in zip(self.unwritten, self._times, strict=True):
+        for taken, when in zip(self.unwritten, self._times, strict=True):
             if limit.capability in (None, taken.capability):
-                made.add(self._at(at), taken.of(limit.meter))
+                made.add(self._at(when), taken.of(limit.meter))
         return made
 
     @property

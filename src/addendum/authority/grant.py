@@ -28,6 +28,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 from addendum.authority import approval
 from addendum.authority.approval import Approval
 from addendum.authority.money import nano, usd
+from addendum.authority.pointer import tokens
 from addendum.canon import MAX_INT, Digest, Json, digest
 from addendum.errors import ConfigError
 
@@ -336,11 +337,6 @@ def narrowing(value: object, place: str) -> Mapping[str, Json]:
             schema = {"type": "object", "properties": {token: schema}, "required": [token]}
         schemas.append(schema)
     return {"allOf": schemas}
-
-
-def tokens(pointer: str) -> list[str]:
-    """Return the steps of a JSON pointer (RFC 6901)."""
-    return [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
 
 
 def _limits(value: object, where: str, capability: str | None) -> tuple[Limit, ...]:

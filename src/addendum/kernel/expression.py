@@ -34,13 +34,10 @@ def expected(sources: Sources, revision: int, identity: Identity, *, edited: boo
             continue
         before = old.positions.get(position)
         if before is not None and before.kind == "fanout" and position in sources.candidate.positions:
-            inner = identity.positions[number + 1]
-            known = edited or sources.renamed(revision, inner) != inner
-        else:
-            known = False
-        if known:
-            found.append(position)
-            continue
+            inner = identity.positions[number + 1 : number + 2]  # none for a race's own record: it is in no branch
+            if inner and (edited or sources.renamed(revision, inner[0]) != inner[0]):
+                found.append(position)
+                continue
         twin = None if before is None else _twin(sources, revision, before)
         if twin is None:
             return None

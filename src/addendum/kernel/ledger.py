@@ -42,17 +42,20 @@ def find(
     if policy == "off":
         return None
     worst: Finding | None = None
-    places: dict[int, bool | None] = {}
+    places: dict[int, Literal["new", "within", "beyond"]] = {}
     for record in equal:
         if not record.ok or record.drive >= drive:
             continue
         if record.source not in places:
-            places[record.source] = _beyond(call, sources, record.source)
-        known = places[record.source]
-        if known is None:
+            places[record.source] = _place(call, sources, record.source)
+        place = places[record.source]
+        if place == "within":
             continue
-        repeats = known and (sources.had_written(record.source, call.place) or ids.place(record.origin) == call.place)
-        kind: Literal["repeat", "look-alike"] = "repeat" if repeats else "look-alike"
+        kind: Literal["repeat", "look-alike"] = "look-alike"
+        if place == "beyond" and (
+            ids.place(record.origin) == call.place or sources.had_written(record.source, call.place)
+        ):
+            kind = "repeat"
         denied = policy == "deny" or (policy == "auto" and kind == "repeat" and side_effecting)
         if worst is None or (kind == "repeat" and worst.kind == "look-alike"):
             worst = Finding(kind, call, record, denied)
@@ -61,8 +64,8 @@ def find(
     return worst
 
 
-def _beyond(call: Call, sources: Sources, source: int) -> bool | None:
-    """Whether a call lies beyond the bounds of a place that a source had; None if it lies within them."""
+def _place(call: Call, sources: Sources, source: int) -> Literal["new", "within", "beyond"]:
+    """Say whether a call's place is new to a source, or the call lies within its bounds there, or beyond them."""
     if not sources.has_place(source, call.place):
-        return False
-    return None if within(call.parts, sources.program(source)) else True
+        return "new"
+    return "within" if within(call.parts, sources.program(source)) else "beyond"

@@ -40,8 +40,9 @@ class Standing:
     _vacant: set[int] = field(default_factory=set)
     """What was found vacated: it stays so."""
     _expected: dict[int, Identity | None] = field(default_factory=dict)
+    """Where records are expected (rule 3), by seq."""
     _kept: dict[int, Identity | None] = field(default_factory=dict)
-    """Where records are kept for, that aren't expected anywhere, too."""
+    """The same, and where else a record is kept for a call that nothing promises (`expected` with `edited`)."""
     _sites: dict[str, list[str]] | None = None
     """Every identity of `made` by its last frame, once somebody asked."""
     _looked: dict[str, tuple[bool, int]] = field(default_factory=dict)

@@ -12,8 +12,8 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from addendum.authority.book import at
 from addendum.authority.catalog import Capability
+from addendum.authority.pointer import at
 from addendum.authority.saturation import Saturation, domain_size
 from addendum.canon import Digest, Json, digest
 from addendum.errors import NotFound, UsageError

@@ -18,7 +18,7 @@ from addendum.repair.outcome import Outcome
 from addendum.runs import names
 from addendum.runs.context import Context
 from addendum.runs.revise import revise
-from addendum.runs.start import beginning, first_grant, header, resume
+from addendum.runs.start import beginning, first_grant, new_header, resume
 
 LONGEST = 20_000
 """Characters of a request."""
@@ -57,7 +57,7 @@ def author(
     given = stow(canon.canonical({} if args is None else args), {} if args is None else args, blobs)
     names.check(run)
     entry = Entry("request", {"text": text.body(), "args": given.body(), "by": context.operator})
-    with beginning(context, header(context, name, run), chosen, parent, [entry], blobs) as journal:
+    with beginning(context, new_header(context, name, run), chosen, parent, [entry], blobs) as journal:
         return Loop(context, journal, model, asked, stop or threading.Event()).run()
 
 

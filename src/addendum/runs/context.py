@@ -52,7 +52,7 @@ class Context:
         """Whether anybody watches."""
         return self.observer is not _nobody
 
-    def expect(self) -> None:
+    def prepare(self) -> None:
         """Have the sandbox get a session ready while a script is checked, or a journal read."""
         if isinstance(self.sandbox, Preparing):
             self.sandbox.prepare(self.limits)

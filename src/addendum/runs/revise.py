@@ -61,7 +61,7 @@ def plan(
     """Say what a revision would do. Sends and writes nothing; `source` None is the run's own, `journal` the run's as
     its driver has it. A catalog that has changed since the last attempt is a stop, as `revise` would meet it. Raises
     `NotFound`."""
-    context.expect()
+    context.prepare()
     if journal is None:
         context.store.header(run)
         journal = Journal(context.store, run)
@@ -178,7 +178,7 @@ def revise(
     done. Raises `Rejected` for that, `NotFound`, `RunBusy`, `ConfigError`.
     """
     allowances = allowances or Allowances()
-    context.expect()
+    context.prepare()
     with driving(context, run) as journal:
         history = journal.history
         if at is not None and at != (history.seq, history.chain):
@@ -194,7 +194,7 @@ def revise(
             return not_admitted(run, drawn.admission, history.committed)
         if drawn.plan.status != "planned":
             return refused(run, drawn.plan, journal)
-        context.expect()  # the plan used the first one
+        context.prepare()  # the plan used the first one
         delegate.again(context, journal)
         rebound = adopt(journal, drawn, allowances)
         ready = scene(journal, drawn.admission.program, drawn.ready.args_digest, drawn.ready.policy, _kept(allowances))

@@ -133,7 +133,7 @@ def start(
     run name that is taken, `NotJson` for other args, `ConfigError` for an unknown policy; a source that isn't admitted
     is a result, and leaves no run behind.
     """
-    context.expect()
+    context.prepare()
     grant = first_grant(context, grant, parent)
     chosen = Policy().override(policy or {})
     canon.canonical(args)
@@ -143,7 +143,7 @@ def start(
     entry, blobs, revision = revision_entry(1, source, args, Allowances(), request)
     drive, catalog = drive_entry(context, 1, revision.number, "run", chosen, Allowances())
     blobs |= catalog
-    with beginning(context, header(context, name, run), grant, parent, [entry, drive], blobs) as journal:
+    with beginning(context, new_header(context, name, run), grant, parent, [entry, drive], blobs) as journal:
         ready = scene(journal, admission.program, revision.args_digest, chosen, Allowances())
         return Attempt(context, ready, "run", args, begun=True, stop=stop or threading.Event()).run()
 
@@ -159,7 +159,7 @@ def resume(
     """Go on with a run, with the source and args that it has. A completed one stays so where a changed catalog stops
     any other. Raises `NotFound`, `RunBusy`, `ConfigError`."""
     allowances = allowances or Allowances()
-    context.expect()
+    context.prepare()
     with driving(context, run) as journal:
         now = current(journal)
         changed = _over(context, journal, allowances) or catalog_changed(context, journal)
@@ -195,7 +195,7 @@ def current(journal: Journal) -> Revision:
     raise UsageError(f"The run {journal.run} never started.", hint="Start it again under another name.")
 
 
-def header(context: Context, name: str, run: str = "") -> RunHeader:
+def new_header(context: Context, name: str, run: str = "") -> RunHeader:
     """Return the header of a run that begins now; without a name of its own in `run` it gets one."""
     at = datetime.datetime.fromtimestamp(context.clock.now(), datetime.UTC).isoformat(timespec="seconds")
     return RunHeader(run or fresh_name(context), name, at)

@@ -26,7 +26,7 @@ class _Made(NamedTuple, Generic[K, T]):
 
 class Ahead(Generic[K, T]):
     """Makes one thing ahead of time with `make`, in a thread of `threads`, and lets go of what nobody took with
-    `drop`."""
+    `drop`. It takes up one thread at most, however long the making takes."""
 
     def __init__(self, threads: Executor, make: Callable[[K], T], drop: Callable[[T], None]) -> None:
         self._make = make
@@ -34,15 +34,21 @@ class Ahead(Generic[K, T]):
         self._lock = threading.Lock()
         self._threads = threads
         self._made: _Made[K, T] | None = None
+        self._last: Future[T] | None = None
+        """What was begun last, whoever took it."""
         self._closed = False
 
     def prepare(self, key: K) -> None:
-        """Return at once, and make a thing for the next `take` with this key; nothing if there is one already."""
+        """Return at once, and make a thing for the next `take` with this key; nothing if there is one already, or while
+        one is still being made."""
         with self._lock:
             old = self._made
             if self._closed or (old is not None and time.monotonic() - old.at < STALE):
                 return
-            self._made = _Made(key, time.monotonic(), self._threads.submit(self._make, key))
+            if self._last is not None and not self._last.done():
+                return
+            self._last = self._threads.submit(self._make, key)
+            self._made = _Made(key, time.monotonic(), self._last)
         self._let_go(old)
 
     def take(self, key: K) -> T | None:

@@ -80,8 +80,9 @@ class EmbeddedSandbox:
         self._wait = wait_seconds
         self._lock = threading.Lock()
         self._keeper = Keeper(self.name)
+        # One for each script that computes, and one for the session that is made ahead: no script waits for a thread.
         self._threads = ThreadPoolExecutor(max_workers + 1, f"addendum-{self.name}-aside")
-        self._ahead = Ahead(self._threads, self._ready, _give_back)
+        self._ahead = Ahead(self._threads, self._made_ready, _give_back)
         self._pool: Monty | None = None
         self._launcher: MontyLauncher | None = None
         self._closed = False
@@ -107,7 +108,8 @@ class EmbeddedSandbox:
             return EmbeddedSession(self, session, script, args, limits, nonce, ready=True)
         return EmbeddedSession(self, self._checkout(limits), script, args, limits, nonce)
 
-    def _ready(self, limits: Limits) -> MontySession:
+    def _made_ready(self, limits: Limits) -> MontySession:
+        """Take a worker, and run in it what comes before any script."""
         session = self._checkout(limits)
         try:
             session.feed_run(prelude("monty"), print_callback=_drop)

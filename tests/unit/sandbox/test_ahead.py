@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 
@@ -32,18 +31,14 @@ class Bench:
 
 @pytest.fixture
 def threads() -> Iterator[Executor]:
-    """Threads that are gone after the test."""
-    with ThreadPoolExecutor(2) as found:
+    """A thread that is gone after the test."""
+    with ThreadPoolExecutor(1) as found:
         yield found
 
 
-def until(found: list[str], count: int) -> list[str]:
-    """Return what is found once there is so much of it."""
-    for _ in range(1000):
-        if len(found) >= count:
-            break
-        time.sleep(0.01)
-    return found
+def idle(threads: Executor) -> None:
+    """Return once the thread has done all that it was asked for, with what follows from it."""
+    threads.submit(int).result(10)
 
 
 def test_what_was_made_is_taken_once(threads: Executor) -> None:
@@ -63,9 +58,29 @@ def test_nobody_waits_for_the_making_but_who_takes(threads: Executor) -> None:
     bench.may.clear()
     things = Ahead(threads, bench.make, bench.dropped.append)
     things.prepare("a")
-    assert not bench.made
-    threading.Timer(0.05, bench.may.set).start()
-    assert things.take("a") == "a0"
+    with ThreadPoolExecutor(1) as other:
+        taken = other.submit(things.take, "a")
+        assert not bench.made
+        assert not taken.done()
+        bench.may.set()
+        assert taken.result(10) == "a0"
+    things.close()
+
+
+def test_one_thing_is_made_at_a_time(threads: Executor) -> None:
+    """While it isn't there yet, nobody else gets a thread for another, whoever wanted the first."""
+    bench = Bench()
+    bench.may.clear()
+    things = Ahead(threads, bench.make, bench.dropped.append)
+    things.prepare("a")
+    assert things.take("b") is None
+    things.prepare("b")
+    assert things.take("b") is None
+    bench.may.set()
+    idle(threads)
+    assert (bench.made, bench.dropped) == (["a0"], ["a0"])
+    things.prepare("b")
+    assert things.take("b") == "b1"
     things.close()
 
 
@@ -75,7 +90,8 @@ def test_what_does_not_fit_is_let_go_of(threads: Executor) -> None:
     things = Ahead(threads, bench.make, bench.dropped.append)
     things.prepare("a")
     assert things.take("b") is None
-    assert until(bench.dropped, 1) == ["a0"]
+    idle(threads)
+    assert bench.dropped == ["a0"]
     assert things.take("a") is None
     things.close()
 
@@ -87,10 +103,12 @@ def test_what_is_stale_is_made_anew(threads: Executor, monkeypatch: pytest.Monke
     things = Ahead(threads, bench.make, bench.dropped.append)
     things.prepare("a")
     assert things.take("a") is None
-    assert until(bench.dropped, 1) == ["a0"]
+    idle(threads)
     things.prepare("a")
+    idle(threads)
     things.prepare("a")
-    assert until(bench.dropped, 2) == ["a0", "a1"]
+    idle(threads)
+    assert bench.dropped == ["a0", "a1"]
     monkeypatch.setattr(ahead, "STALE", 10.0)
     assert things.take("a") == "a2"
     things.close()
@@ -112,9 +130,9 @@ def test_the_end_lets_go_of_what_is_there(threads: Executor) -> None:
     bench = Bench()
     things = Ahead(threads, bench.make, bench.dropped.append)
     things.prepare("a")
-    until(bench.made, 1)
+    idle(threads)
     things.close()
-    assert until(bench.dropped, 1) == ["a0"]
+    assert bench.dropped == ["a0"]
     things.prepare("a")
     assert things.take("a") is None
     assert bench.made == ["a0"]

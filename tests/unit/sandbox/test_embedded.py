@@ -9,7 +9,7 @@ import pytest
 from tests.sandboxes import need
 
 from addendum.errors import LimitExceeded, SandboxCrashed, SandboxMissing, UsageError
-from addendum.ports import Answer, Known, Limits, Returned, Turn
+from addendum.ports import Answer, Limits, Returned
 from addendum.records.outcome import Success
 from addendum.sandbox.embedded import EmbeddedSandbox
 from addendum.testing.driving import by_hand, drive
@@ -89,6 +89,10 @@ def test_a_session_that_was_prepared_is_as_good_as_any() -> None:
     """It is the one that `open` gives, and the next one is another."""
     sandbox = EmbeddedSandbox(max_workers=1, wait_seconds=5)
     sandbox.prepare(Limits())
+    session = sandbox.open(SCRIPT, None, limits=Limits(), nonce="n")
+    assert session._ready
+    session.close()
+    sandbox.prepare(Limits())
     assert drive(sandbox, SCRIPT)[1] == Returned({"got": {}})
     assert drive(sandbox, SCRIPT)[1] == Returned({"got": {}})
     sandbox.close()
@@ -134,43 +138,6 @@ ENDLESS = by_hand(
     'async def orchestrate(ctx, args):\n    await ctx.run("", "orchestrate/a.b#0", "a.b", {})\n'
     "    while True:\n        pass\n"
 )
-AHEAD = (Known("orchestrate/a.b#1", Success(20)),)
-
-
-def test_what_is_sent_and_received_is_what_advance_returns() -> None:
-    """The same turns, in two halves."""
-    sandbox = EmbeddedSandbox()
-    one, two = (sandbox.open(THREE, None, limits=Limits(), nonce="n") for _ in range(2))
-    assert one.advance(None) == two.advance(None)
-    two.send(Answer(1, Success(10)), AHEAD)
-    turn, seconds = two.receive()
-    assert turn == one.advance(Answer(1, Success(10)), AHEAD)
-    assert 0 < seconds < 10
-    two.send(Answer(2, Success(30)))
-    assert two.receive()[0] == one.advance(Answer(2, Success(30))) == Turn((), Returned([10, 20, 30]))
-    with pytest.raises(UsageError, match="over"):
-        two.advance(None)
-    sandbox.close()
-
-
-def test_while_a_script_computes_it_takes_nothing() -> None:
-    """Neither a second answer nor a turn; and nothing is received that wasn't sent."""
-    sandbox = EmbeddedSandbox()
-    session = sandbox.open(THREE, None, limits=Limits(), nonce="n")
-    with pytest.raises(UsageError, match="doesn't wait"):
-        session.send(Answer(1, Success(10)))
-    session.advance(None)
-    with pytest.raises(UsageError, match="doesn't compute"):
-        session.receive()
-    with pytest.raises(UsageError, match="does not wait"):
-        session.send(Answer(7, Success(10)))
-    session.send(Answer(1, Success(10)))
-    with pytest.raises(UsageError, match="doesn't wait"):
-        session.send(Answer(1, Success(10)))
-    with pytest.raises(UsageError, match="computes"):
-        session.advance(Answer(1, Success(10)))
-    assert session.receive()[0].end is None
-    sandbox.close()
 
 
 def test_a_script_that_computes_too_long_is_seen_when_it_is_received() -> None:

@@ -31,12 +31,14 @@ def test_a_fork_is_another_process(same_pid: bool, monkeypatch: pytest.MonkeyPat
     reads, writes = os.pipe()
     child = os.fork()
     if child == 0:
-        if same_pid:
-            monkeypatch.setattr(process, "started", lambda pid: "just now")
-            monkeypatch.setattr(os, "getpid", lambda: here.pid)
-        found = process.current()
-        os.write(writes, f"{found.pid} {found.started}".encode())
-        os._exit(0)
+        try:
+            if same_pid:
+                monkeypatch.setattr(process, "started", lambda pid: "just now")
+                monkeypatch.setattr(os, "getpid", lambda: here.pid)
+            found = process.current()
+            os.write(writes, f"{found.pid} {found.started}".encode())
+        finally:
+            os._exit(0)  # whatever happens: the child is no second test session
     started = process.started(child)
     os.close(writes)
     with os.fdopen(reads) as said:
