@@ -144,9 +144,10 @@ class Drive:
             except StopIteration as stop:
                 result: Result = stop.value
                 return result
-            if relay.early and isinstance(request, Settle | Wait) and not self.stop_requested.is_set():
+            if relay.sent is not None and isinstance(request, Settle | Wait) and not self.stop_requested.is_set():
+                # The script is ahead of what may be decided. (With a stop requested, nothing is: the drive ends.)
                 steps.close()
-                return Astray(relay.early)
+                return Astray(relay.sent.identity)
             reply = self._answer(request, relay)
 
     def _answer(self, request: Request, relay: Relay) -> Reply:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from addendum.broker.journal import Journal
 from addendum.identity import on_main_strand
@@ -18,6 +19,14 @@ FIRST = 64
 CHUNK_BYTES = 1024 * 1024
 
 
+class Chunk(NamedTuple):
+    """Known calls: those of the records from `start` to before `end`."""
+
+    start: int
+    end: int
+    calls: tuple[Known, ...]
+
+
 @dataclass(slots=True)
 class Feed:
     """Hands out known calls, a chunk at a time."""
@@ -26,8 +35,7 @@ class Feed:
     records: list[Record]
     next: int = 0
     _most: int = FIRST
-    _fetched: tuple[int, int, tuple[Known, ...]] | None = None
-    """A chunk that was put together already: from where to where in `records`."""
+    _fetched: Chunk | None = None
 
     @property
     def next_record(self) -> Record | None:
@@ -37,17 +45,17 @@ class Feed:
     def chunk(self) -> tuple[Known, ...]:
         """Return the next known calls; empty at the end."""
         fetched, self._fetched = self._fetched, None
-        if fetched is None or fetched[0] != self.next:
+        if fetched is None or fetched.start != self.next:
             fetched = self._put_together(self.next)
-        self.next = fetched[1]
-        return fetched[2]
+        self.next = fetched.end
+        return fetched.calls
 
     def fetch(self) -> None:
         """Put the chunk together now, when there is time, that travels with the answer from `next_record`."""
         if self._fetched is None:
             self._fetched = self._put_together(self.next + 1)
 
-    def _put_together(self, start: int) -> tuple[int, int, tuple[Known, ...]]:
+    def _put_together(self, start: int) -> Chunk:
         found: list[Known] = []
         room, at, most = CHUNK_BYTES, start, min(self._most, CHUNK)
         self._most = 2 * most
@@ -60,7 +68,7 @@ class Feed:
             outcome, size = self.journal.spend(record)
             room -= size
             found.append(Known(record.identity, outcome))
-        return start, at, tuple(found)
+        return Chunk(start, at, tuple(found))
 
     def after(self, seq: int) -> tuple[Known, ...]:
         """Return the next chunk once the script has used up what it was given before `seq`, without what it has by

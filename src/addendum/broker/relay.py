@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from addendum import canon
 from addendum.authority.accounts import Accounts
@@ -26,6 +26,14 @@ OF_A_TURN = frozenset({"turn_seconds", "memory"})
 """Limits of the sandbox that a batch may run into where its results, one at a time, don't."""
 
 
+class Sent(NamedTuple):
+    """An answer that left early: the identity and the number of the call that it is for, and the seq of its record."""
+
+    identity: str
+    call: int
+    seq: int
+
+
 @dataclass(slots=True)
 class Relay:
     """One session, with what travels ahead of its script, if anything does. `accounts` count what it takes."""
@@ -35,15 +43,13 @@ class Relay:
     journal: Journal
     accounts: Accounts
     clock: Clock
-    early: str = field(default="", init=False)
-    """The identity of the call whose answer left early; "" if none did."""
-    _sent: tuple[int, int] = field(default=(0, 0), init=False)
-    """The number of that call, and the sequence number of the record that answered it."""
-    _sends: EarlySession | None = field(init=False)
+    sent: Sent | None = field(default=None, init=False)
+    """What left early and hasn't been asked for by the matching; until it has, nothing may be decided."""
+    _early: EarlySession | None = field(init=False)
     """The session, as long as anything may leave early."""
 
     def __post_init__(self) -> None:
-        self._sends = self.session if self.feed is not None and isinstance(self.session, EarlySession) else None
+        self._early = self.session if self.feed is not None and isinstance(self.session, EarlySession) else None
 
     def start(self) -> Turn:
         """Start the script."""
@@ -51,8 +57,8 @@ class Relay:
 
     def hand(self, step: HandOver) -> Turn | Astray:
         """Hand results over as a step of the loop says. Raises what the session raises."""
-        if self.early:
-            return self._arrived(step)
+        if self.sent is not None:
+            return self._arrived(self.sent, step)
         spend, feed = self.journal.spend, self.feed
         first = Answer(step.call.number, spend(step.record)[0])
         if not step.batch:
@@ -71,12 +77,12 @@ class Relay:
         """Let go of the script, wherever it is."""
         self.session.close()
 
-    def _arrived(self, step: HandOver) -> Turn | Astray:
-        self.early = ""
-        assert self._sends is not None
-        if self._sent != (step.call.number, step.record.seq) or step.batch:
+    def _arrived(self, sent: Sent, step: HandOver) -> Turn | Astray:
+        self.sent = None
+        assert self._early is not None
+        if sent != (step.call.identity, step.call.number, step.record.seq) or step.batch:
             return Astray(step.call.identity)
-        return self._took(*self._sends.receive())
+        return self._took(*self._early.receive())
 
     def _turn(self, advance: Callable[[A, Sequence[Known]], Turn], answer: A, ahead: Sequence[Known]) -> Turn:
         """Let the script go on."""
@@ -95,20 +101,20 @@ class Relay:
         for event in turn.events:
             if isinstance(event, Said):
                 self.accounts.logged += len(event.text.encode("utf-8", "replace"))
-        if self._sends is not None and turn.end is None:
-            self._send(self._sends, turn)
+        if self._early is not None and turn.end is None:
+            self._send(self._early, turn)
         return turn
 
     def _send(self, session: EarlySession, turn: Turn) -> None:
         assert self.feed is not None
         record, asked = self.feed.next_record, turn.events[-1] if turn.events else None
         if record is None:
-            self._sends = None
+            self._early = None
         elif isinstance(asked, Issued) and _asks_for(asked, record):
             outcome = self.journal.spend(record)[0]
             session.send(Answer(asked.call, outcome), self.feed.after(record.seq))
             self.feed.fetch()
-            self.early, self._sent = asked.identity, (asked.call, record.seq)
+            self.sent = Sent(asked.identity, asked.call, record.seq)
 
 
 def _asks_for(asked: Issued, record: Record) -> bool:

@@ -91,6 +91,8 @@ class _Question:
 
 
 class _Refused(Exception):
+    """What a cache of functions has for "not to be kept": its `report` is returned by `admit`."""
+
     def __init__(self, report: Report) -> None:
         self.report = report
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from addendum.authority.catalog import MAX_PAYLOAD, MAX_RESULT, Catalog
 from addendum.authority.grant import Grant
@@ -52,10 +52,11 @@ class Context:
         """Whether anybody watches."""
         return self.observer is not _nobody
 
-    def prepare(self) -> None:
-        """Have the sandbox get a session ready while a script is checked, or a journal read."""
+    def prepare(self, grant: Grant | None = None, computed: float = 0.0) -> None:
+        """Have the sandbox get a session ready while a script is checked, or a journal read: for a run with this grant,
+        whose script computed for so many seconds before; for a plan without one."""
         if isinstance(self.sandbox, Preparing):
-            self.sandbox.prepare(self.limits)
+            self.sandbox.prepare(confined(self.limits, grant, computed) if grant is not None else self.limits)
 
     def tell(self, event: Mapping[str, Json]) -> None:
         """Tell the observer; an exception in it is dropped."""
@@ -63,3 +64,15 @@ class Context:
             self.observer(event)
         except Exception:  # noqa: BLE001 - whoever watches can't change the run
             return
+
+
+def confined(limits: Limits, grant: Grant, computed: float = 0.0) -> Limits:
+    """Return the sandbox's limits within those that a grant has for the script itself, which computed for so many
+    seconds in earlier attempts."""
+    seconds, text = limits.total_seconds, limits.output
+    for limit in grant.limits:
+        if limit.meter == "script_seconds":
+            seconds = min(seconds, max(0.001, limit.most - computed))
+        elif limit.meter == "log_bytes":
+            text = min(text, int(limit.most))
+    return replace(limits, total_seconds=seconds, output=text)

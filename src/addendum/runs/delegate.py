@@ -66,7 +66,7 @@ def give(context: Context, journal: Journal, parent: str, grant: Grant, by: str 
         journal.append(entry, beside=beside)
         return from_json(journal.history.grant or {})
 
-    return _out_of(context, parent, grant, journal.run, by or context.operator, write)
+    return _written_out_of(context, parent, grant, journal.run, by or context.operator, write)
 
 
 def begin(
@@ -82,10 +82,12 @@ def begin(
     def write(entry: Entry, beside: Beside) -> Journal:
         return Journal.begun(context.store, header, [entry, *new], blobs=blobs, beside=beside)
 
-    return _out_of(context, parent, grant, header.run, context.operator, write)
+    return _written_out_of(context, parent, grant, header.run, context.operator, write)
 
 
-def _out_of(context: Context, parent: str, grant: Grant, child: str, by: str, write: Callable[[Entry, Beside], T]) -> T:
+def _written_out_of(
+    context: Context, parent: str, grant: Grant, child: str, by: str, write: Callable[[Entry, Beside], T]
+) -> T:
     """Write a child's grant, with what the parent gives beside it, as often as the parent's journal has changed."""
     while True:
         above, within = offered(context, parent, grant, child)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from addendum import canon
-from addendum.authority.grant import Grant, from_json
+from addendum.authority.grant import from_json
 from addendum.broker.desk import open_desk
 from addendum.broker.dispatch import Dispatcher
 from addendum.broker.draft import Draft
@@ -22,11 +22,11 @@ from addendum.kernel.calls import Call
 from addendum.kernel.decide import Rule
 from addendum.kernel.loop import Loop
 from addendum.kernel.policy import Allowances, Policy
-from addendum.ports import Limits, Session
+from addendum.ports import Session
 from addendum.records.history import History
 from addendum.records.stored import Entry
 from addendum.runs import delegate
-from addendum.runs.context import Context
+from addendum.runs.context import Context, confined
 from addendum.runs.locate import locate
 from addendum.runs.prepare import Scene, retried, script
 from addendum.runs.result import StepResult
@@ -34,8 +34,8 @@ from addendum.runs.result import StepResult
 
 @dataclass(slots=True)
 class Attempt:
-    """An attempt about to be driven. `how` is run, resume or revise; `expected` are expression-matched records. `begun`
-    says that its `drive` entry is there already: a new run begins with it."""
+    """An attempt about to be driven. `how` is run, resume or revise: a run begins with its `drive` entry, the others
+    write it here. `expected` are expression-matched records."""
 
     context: Context
     scene: Scene
@@ -43,7 +43,6 @@ class Attempt:
     args: Json
     expected: frozenset[int] = frozenset()
     rebound: int = 0
-    begun: bool = False
     stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> StepResult:
@@ -53,8 +52,8 @@ class Attempt:
         try:
             ask_providers(journal, self.context.catalog, dispatcher)
             commit_answers(journal)
-            if not self.begun:
-                self._begin(journal.history.drives + 1)
+            if self.how != "run":
+                self._write_drive(journal.history.drives + 1)
             number = journal.history.drives
             self.notice({"event": "began", "drive": number, "revision": journal.history.revision, "how": self.how})
             drive = self._drive(number, dispatcher)
@@ -69,7 +68,7 @@ class Attempt:
         finally:
             dispatcher.close()
 
-    def _begin(self, number: int) -> None:
+    def _write_drive(self, number: int) -> None:
         scene, journal = self.scene, self.scene.journal
         revision = journal.history.revision
         entry, blobs = drive_entry(self.context, number, revision, self.how, scene.policy, scene.allowances)
@@ -86,7 +85,7 @@ class Attempt:
             return Loop(scene.claims(revision, again), notice, context.max_payload)
 
         def session(computed: float) -> Session:
-            limits = confined(context.limits, grant, journal.history)
+            limits = confined(context.limits, grant, journal.history.computed)
             left = replace(limits, total_seconds=max(0.001, limits.total_seconds - computed)) if computed else limits
             return context.sandbox.open(
                 script(scene.program), canon.plain(self.args), limits=left, nonce=context.clock.token()
@@ -251,17 +250,6 @@ def drive_entry(
         "at_ms": round(context.clock.now() * 1000),
     }
     return Entry("drive", body), {catalog.digest: catalog.data}
-
-
-def confined(limits: Limits, grant: Grant, history: History) -> Limits:
-    """Return the sandbox's limits within those that a grant has for the script itself."""
-    seconds, text = limits.total_seconds, limits.output
-    for limit in grant.limits:
-        if limit.meter == "script_seconds":
-            seconds = min(seconds, max(0.001, limit.most - history.computed))
-        elif limit.meter == "log_bytes":
-            text = min(text, int(limit.most))
-    return replace(limits, total_seconds=seconds, output=text)
 
 
 def spans(numbers: Iterable[int]) -> list[list[int]]:

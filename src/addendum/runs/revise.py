@@ -194,7 +194,7 @@ def revise(
             return not_admitted(run, drawn.admission, history.committed)
         if drawn.plan.status != "planned":
             return refused(run, drawn.plan, journal)
-        context.prepare()  # the plan used the first one
+        context.prepare(granted(journal), history.computed)  # the plan used the first one
         delegate.again(context, journal)
         rebound = adopt(journal, drawn, allowances)
         ready = scene(journal, drawn.admission.program, drawn.ready.args_digest, drawn.ready.policy, _kept(allowances))

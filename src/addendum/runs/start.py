@@ -133,8 +133,8 @@ def start(
     run name that is taken, `NotJson` for other args, `ConfigError` for an unknown policy; a source that isn't admitted
     is a result, and leaves no run behind.
     """
-    context.prepare()
     grant = first_grant(context, grant, parent)
+    context.prepare(grant)
     chosen = Policy().override(policy or {})
     canon.canonical(args)
     admission = admit(source, context.catalog, grant)
@@ -145,7 +145,7 @@ def start(
     blobs |= catalog
     with beginning(context, new_header(context, name, run), grant, parent, [entry, drive], blobs) as journal:
         ready = scene(journal, admission.program, revision.args_digest, chosen, Allowances())
-        return Attempt(context, ready, "run", args, begun=True, stop=stop or threading.Event()).run()
+        return Attempt(context, ready, "run", args, stop=stop or threading.Event()).run()
 
 
 def resume(

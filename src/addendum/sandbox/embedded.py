@@ -82,7 +82,9 @@ class EmbeddedSandbox:
         self._keeper = Keeper(self.name)
         # One for each script that computes, and one for the session that is made ahead: no script waits for a thread.
         self._threads = ThreadPoolExecutor(max_workers + 1, f"addendum-{self.name}-aside")
-        self._ahead = Ahead(self._threads, self._made_ready, _give_back)
+        self._ahead = Ahead(self._threads, self._made_ready, self.give_back)
+        self._free = threading.Semaphore(max_workers)
+        """The workers that no session has: who waits for one waits here, where the end of the sandbox wakes it."""
         self._pool: Monty | None = None
         self._launcher: MontyLauncher | None = None
         self._closed = False
@@ -99,40 +101,51 @@ class EmbeddedSandbox:
 
     def prepare(self, limits: Limits) -> None:
         """Have a worker ready for the next `open` with these limits; see `ports.Preparing`."""
-        self._ahead.prepare(limits)
+        if limits.turn_seconds <= MAX_TURN:
+            self._ahead.prepare(_limits(limits))
 
     def open(self, script: Script, args: Json, *, limits: Limits, nonce: str) -> EmbeddedSession:
         """Take a worker and prepare it. Raises `SandboxMissing`, `SandboxCrashed` if no worker gets free in time."""
-        session = self._ahead.take(limits)
+        if limits.turn_seconds > MAX_TURN:
+            raise UsageError(f"A turn can take {MAX_TURN:g} seconds at most.", hint="Lower `turn_seconds`.")
+        inside = _limits(limits)
+        session = self._ahead.take(inside)
         if session is not None:
             return EmbeddedSession(self, session, script, args, limits, nonce, ready=True)
-        return EmbeddedSession(self, self._checkout(limits), script, args, limits, nonce)
+        return EmbeddedSession(self, self._checkout(inside, self._wait), script, args, limits, nonce)
 
-    def _made_ready(self, limits: Limits) -> MontySession:
-        """Take a worker, and run in it what comes before any script."""
-        session = self._checkout(limits)
+    def give_back(self, session: MontySession) -> None:
+        """Let another script have a session's worker, or a new one in its place."""
+        try:
+            session.__exit__(None, None, None)
+        finally:
+            self._free.release()
+
+    def _made_ready(self, limits: ResourceLimits) -> MontySession:
+        """Take a worker if one is free, and run in it what comes before any script."""
+        session = self._checkout(limits, 0.0)
         try:
             session.feed_run(prelude("monty"), print_callback=_drop)
         except BaseException:
-            _give_back(session)
+            self.give_back(session)
             raise
         return session
 
-    def _checkout(self, limits: Limits) -> MontySession:
-        pool, _ = self._start()
-        if limits.turn_seconds > MAX_TURN:
-            raise UsageError(f"A turn can take {MAX_TURN:g} seconds at most.", hint="Lower `turn_seconds`.")
-        checkout = pool.checkout(
-            limits=_limits(limits), assert_message_annotations=False, os_policy=POLICY, print_flush_interval=1.0
-        )
+    def _checkout(self, limits: ResourceLimits, seconds: float) -> MontySession:
+        """Take a worker that gets free within so many seconds."""
+        if not self._free.acquire(timeout=seconds):
+            raise SandboxCrashed(f"No worker was free within {seconds:g} seconds.", hint="Run fewer scripts at once.")
         try:
+            pool, _ = self._start()
+            checkout = pool.checkout(
+                limits=limits, assert_message_annotations=False, os_policy=POLICY, print_flush_interval=1.0
+            )
             return self._keeper.run(checkout.__enter__)
-        except TimeoutError:
-            raise SandboxCrashed(
-                f"No worker was free within {self._wait:g} seconds.", hint="Run fewer scripts at once."
-            ) from None
-        except (MontyError, OSError) as error:
-            raise SandboxMissing(f"Monty's worker doesn't start: {error}.", hint=self._hint()) from None
+        except BaseException as error:
+            self._free.release()
+            if isinstance(error, MontyError | OSError):
+                raise SandboxMissing(f"Monty's worker doesn't start: {error}.", hint=self._hint()) from None
+            raise
 
     def away(self, go_on: Callable[[], _Snapshot]) -> Away[_Snapshot]:
         """Let a script go on in another thread, and return when it does."""
@@ -148,6 +161,7 @@ class EmbeddedSandbox:
         with self._lock:
             self._closed = True
         self._ahead.close()
+        self._free.release(self._max_workers)
         with self._lock:
             pool, self._pool = self._pool, None
             launcher, self._launcher = self._launcher, None
@@ -235,9 +249,11 @@ class EmbeddedSession:
 
     def receive(self) -> tuple[Turn, float]:
         """Return what the script did since `send`; see `ports.EarlySession`."""
-        away, self._away = self._away, None
+        away = self._away
         if away is None:
             raise UsageError("The script doesn't compute.", hint="Send an answer.")
+        away.wait()
+        self._away = None
         turn = self._turn(lambda _: away.result())
         return turn, away.seconds
 
@@ -274,7 +290,7 @@ class EmbeddedSession:
         if away is not None:
             away.wait()
         if session is not None:
-            _give_back(session)
+            self._sandbox.give_back(session)
 
     def _advance(self, session: MontySession, play: Callable[[MontySession], _Snapshot]) -> End | None:
         try:
@@ -413,10 +429,6 @@ def _limits(limits: Limits) -> ResourceLimits:
         "max_suspensions": 4 * limits.calls + 100,
         "max_total_sleep_secs": 0.0,
     }
-
-
-def _give_back(session: MontySession) -> None:
-    session.__exit__(None, None, None)
 
 
 def _drop(stream: str, text: str) -> None:

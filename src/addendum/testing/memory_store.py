@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from addendum.canon import Digest
-from addendum.errors import AddendumError, StoreUnavailable
+from addendum.errors import StoreUnavailable
 from addendum.ports import LEDGER, Beside, Clock, Lease, RunHeader
 from addendum.records.chain import START
 from addendum.records.stored import Entry, Stored
@@ -110,7 +110,7 @@ class MemoryStore:
             try:
                 lease = self.acquire(run)
                 return lease, self._append(run, prepared, blobs or {}, lease, beside)
-            except AddendumError:
+            except BaseException:
                 del shared.runs[run]
                 raise
 
