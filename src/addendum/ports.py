@@ -304,15 +304,17 @@ class BatchSession(Protocol):
 
 @runtime_checkable
 class EarlySession(Protocol):
-    """A session whose script can compute while the host does something else."""
+    """A session whose script can compute while the host does something else. `seconds` is how long it computed after
+    the last `send`, once that is over: received, failed, or given up by `close`."""
+
+    seconds: float
 
     def send(self, answer: Answer, ahead: Sequence[Known] = ()) -> None:
         """Hand one outcome over as `advance` does, and return while the script runs. Nothing but `receive` and `close`
         may be called next. Raises `UsageError`, with nothing handed over, for a call that doesn't wait."""
 
-    def receive(self) -> tuple[Turn, float]:
-        """Wait for the script to be quiescent, and return what it did, as `advance` does, and for how many seconds it
-        computed. Raises what `advance` raises."""
+    def receive(self) -> Turn:
+        """Wait for the script to be quiescent, and return what it did, as `advance` does. Raises what that raises."""
 
 
 class Sandbox(Protocol):

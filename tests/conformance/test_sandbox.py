@@ -1006,11 +1006,11 @@ def test_what_is_sent_and_received_is_what_advance_returns(sandbox: Sandbox) -> 
     with closing(one), closing(two):
         assert one.advance(None) == two.advance(None)
         two.send(Answer(1, Success(10)), AHEAD)
-        turn, seconds = two.receive()
+        turn, seconds = two.receive(), two.seconds
         assert turn == one.advance(Answer(1, Success(10)), AHEAD)
         assert seconds >= 0
         two.send(Answer(2, Success(30)))
-        assert two.receive()[0] == one.advance(Answer(2, Success(30))) == Turn((), Returned([10, 20, 30]))
+        assert two.receive() == one.advance(Answer(2, Success(30))) == Turn((), Returned([10, 20, 30]))
         with pytest.raises(UsageError):
             two.advance(None)
 
@@ -1030,7 +1030,7 @@ def test_while_a_script_computes_it_takes_nothing(sandbox: Sandbox) -> None:
             session.send(Answer(1, Success(10)))
         with pytest.raises(UsageError):
             session.advance(Answer(1, Success(10)))
-        assert session.receive()[0].end is None
+        assert session.receive().end is None
 
 
 def test_a_session_that_was_made_ready_is_as_good_as_any(sandbox: Sandbox) -> None:

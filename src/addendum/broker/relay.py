@@ -74,15 +74,24 @@ class Relay:
             return Astray(step.call.identity, batch=True)
 
     def close(self) -> None:
-        """Let go of the script, wherever it is."""
+        """Let go of the script, wherever it is. What it computed on the strength of an answer that left early counts,
+        too."""
         self.session.close()
+        if self.sent is not None and self._early is not None:
+            self.accounts.computed += self._early.seconds
+            self.sent = None
 
     def _arrived(self, sent: Sent, step: HandOver) -> Turn | Astray:
-        self.sent = None
-        assert self._early is not None
+        early = self._early
+        assert early is not None
         if sent != (step.call.identity, step.call.number, step.record.seq) or step.batch:
             return Astray(step.call.identity)
-        return self._took(*self._early.receive())
+        self.sent = None
+        try:
+            turn = early.receive()
+        finally:
+            self.accounts.computed += early.seconds
+        return self._took(turn, 0.0)
 
     def _turn(self, advance: Callable[[A, Sequence[Known]], Turn], answer: A, ahead: Sequence[Known]) -> Turn:
         """Let the script go on."""

@@ -124,16 +124,35 @@ def _delegated(context: Context, parent: Journal, child: str, grant: Grant, by: 
 
 
 def coming_back(journal: Journal, accounts: Accounts, now: float) -> Beside | None:
-    """Return what tells a run's parent that it is over, and what it used; None while it, or a child of it, isn't."""
-    if not journal.history.parent or any(child.living for child in accounts.children):
+    """Return what tells a run's parent that it is over, and what it used, as long as nobody gave a child of it anything
+    meanwhile; None while it, or a child of it, isn't over."""
+    history = journal.history
+    if not history.parent or any(child.living for child in accounts.children):
         return None
     body = {"child": journal.run, "at_ms": round(now * 1000), **accounts.used().to_json()}
-    return Beside(journal.history.parent, [Entry("return", body)])
+    return Beside(history.parent, [Entry("return", body)], own=history.seq)
 
 
-def at_end(journal: Journal, accounts: Accounts, status: str, now: float) -> Beside | None:
-    """Return what is written beside the end of a drive; None if the run keeps its share, or has none."""
-    return coming_back(journal, accounts, now) if over(journal.history, status) else None
+def end(
+    context: Context,
+    journal: Journal,
+    accounts: Accounts,
+    status: str,
+    new: Sequence[Entry],
+    blobs: dict[Digest, bytes],
+) -> None:
+    """Write a drive's last entries, and beside them the rest of the run's grant back to its parent, if it has one and
+    the run is over with this status: as often as somebody gave a child of it something meanwhile."""
+    while True:
+        beside = coming_back(journal, accounts, context.clock.now()) if over(journal.history, status) else None
+        try:
+            journal.append(*new, blobs=blobs, beside=beside, last=True)
+        except JournalMoved:
+            if beside is None:
+                raise
+            journal.read()
+            continue
+        return
 
 
 def over(history: History, status: str = "") -> bool:
@@ -146,18 +165,22 @@ def over(history: History, status: str = "") -> bool:
 def bring_back(context: Context, journal: Journal) -> None:
     """Give the rest of a run's grant back to its parent, if it is over; nobody else may drive it."""
     history = journal.history
-    if not history.parent or not over(history):
+    while history.parent and over(history):
+        accounts = _accounts(context, journal, from_json(history.grant or {}))
+        beside = coming_back(journal, accounts, context.clock.now())
+        if beside is None:
+            return
+        above = Journal(context.store, history.parent)
+        known = above.read().children.get(journal.run, ({}, None))[1]
+        if known is not None and {**known, "at_ms": 0} == {**beside.entries[0].body, "at_ms": 0}:
+            return
+        try:
+            journal.append(beside=beside)
+        except JournalMoved:  # a child of it was begun, or goes on, or is over
+            journal.read()
+            continue
+        upwards(context, history.parent)
         return
-    accounts = _accounts(context, journal, from_json(history.grant or {}))
-    beside = coming_back(journal, accounts, context.clock.now())
-    if beside is None:
-        return
-    above = Journal(context.store, history.parent)
-    known = above.read().children.get(journal.run, ({}, None))[1]
-    if known is not None and {**known, "at_ms": 0} == {**beside.entries[0].body, "at_ms": 0}:
-        return
-    journal.append(beside=beside)
-    upwards(context, history.parent)
 
 
 def upwards(context: Context, run: str) -> None:

@@ -173,10 +173,9 @@ class Attempt:
         if ending.status == "completed":
             result, blobs = drive.result_ref(ending.value)
             body["result"] = result.body()
-        back = delegate.at_end(journal, settler.accounts, ending.status, self.context.clock.now())
+        last = [*_anchors(drive, journal.history.revision), Entry("end", body)]
         try:
-            anchors = _anchors(drive, journal.history.revision)
-            journal.append(*anchors, Entry("end", body), blobs=blobs, beside=back, last=True)
+            delegate.end(self.context, journal, settler.accounts, ending.status, last, blobs)
         except StoreError as error:
             if ending.stop != "store_unavailable":
                 ending = Ending("stopped", "store_unavailable", None, error.message, error.hint, where=ending.where)

@@ -223,6 +223,7 @@ class EmbeddedSession:
         self._snapshot: _Snapshot | None = None
         self._held: int | None = None
         self._away: Away[_Snapshot] | None = None
+        self.seconds = 0.0
         self._numbers: dict[int, int] = {}
 
     def advance(self, answer: Answer | None, ahead: Sequence[Known] = ()) -> Turn:
@@ -247,15 +248,20 @@ class EmbeddedSession:
             self.close()
             raise
 
-    def receive(self) -> tuple[Turn, float]:
+    def receive(self) -> Turn:
         """Return what the script did since `send`; see `ports.EarlySession`."""
         away = self._away
         if away is None:
             raise UsageError("The script doesn't compute.", hint="Send an answer.")
-        away.wait()
-        self._away = None
-        turn = self._turn(lambda _: away.result())
-        return turn, away.seconds
+        self._land()
+        return self._turn(lambda _: away.result())
+
+    def _land(self) -> None:
+        """Wait for a script that computes by itself."""
+        if self._away is not None:
+            self._away.wait()
+            self.seconds = self._away.seconds
+            self._away = None
 
     def _turn(self, play: Callable[[MontySession], _Snapshot]) -> Turn:
         """Return what the script did in a turn; `play` runs it until it says something."""
@@ -285,10 +291,8 @@ class EmbeddedSession:
     def close(self) -> None:
         """Give the worker back; a script that waits in it never runs again. One that computes is waited for: no longer
         than its turn may last."""
+        self._land()
         session, self._session, self._snapshot = self._session, None, None
-        away, self._away = self._away, None
-        if away is not None:
-            away.wait()
         if session is not None:
             self._sandbox.give_back(session)
 

@@ -70,11 +70,15 @@ class SqlStore:
         run, new, other = header.run, prepare(entries), _beside(beside)
         check_blobs(blobs or {})
         lease = Lease(run, os.urandom(16).hex())
-        with self._database.transaction():
-            self._create(header)
-            self._database.write("take_lease", _lease_row(lease, process.current(), process.now(self._clock)))
-            added = self._put(run, new, beside.own if beside is not None else None, lease)
-            self._put_rest(blobs, beside, other)
+        try:
+            with self._database.transaction():
+                self._create(header)
+                self._database.write("take_lease", _lease_row(lease, process.current(), process.now(self._clock)))
+                added = self._put(run, new, beside.own if beside is not None else None, lease)
+                self._put_rest(blobs, beside, other)
+        except (StoreError, KeyboardInterrupt):
+            self._returned.add(lease.token)  # if it was committed after all, nobody drives it
+            raise
         self._leases.add(lease)
         return lease, added
 

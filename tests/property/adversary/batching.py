@@ -74,6 +74,7 @@ class Hasty(OneByOne):
         super().__init__(session)
         self.sandbox = sandbox
         self.turn: Turn | None = None
+        self.seconds = 0.0
 
     def advance(self, answer: Answer | None, ahead: Sequence[Known] = ()) -> Turn:
         """Run to quiescence."""
@@ -86,12 +87,12 @@ class Hasty(OneByOne):
         self.sandbox.sent += 1
         self.turn = self.session.advance(answer, ahead)
 
-    def receive(self) -> tuple[Turn, float]:
+    def receive(self) -> Turn:
         """Return what it did."""
         turn, self.turn = self.turn, None
         assert turn is not None
         self.sandbox.received += 1
-        return turn, 0.0
+        return turn
 
 
 class Straying(InProcess):
