@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+import textwrap
+from pathlib import Path
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from programs import count, generate
@@ -12,6 +17,18 @@ from wild import wild
 
 from addendum.script.checker import check
 
+_PART = re.compile(r"^## ([^\n]*)\n```python\n(.*?)```", re.DOTALL | re.MULTILINE)
+REACHED = _PART.findall((Path(__file__).parent / "reached.md").read_text(encoding="utf-8"))
+_AROUND = """async def s(value, item, index):
+    return value
+
+
+async def s0():
+    return 1
+
+
+async def orchestrate(ctx, args):
+"""
 SEEDS = st.integers(min_value=0, max_value=2**32)
 
 
@@ -63,3 +80,16 @@ def test_what_is_accepted_of_wild_programs_keeps_its_worst_case(seed: int) -> No
         for capability, worst in report.facts.worst_case.items():
             assert worst is not None
             assert calls[capability] <= worst, (capability, source)
+
+
+@pytest.mark.parametrize("body", [pytest.param(body, id=title) for title, body in REACHED])
+def test_what_is_reached_is_counted(body: str) -> None:
+    """What a script does with texts, floats and mixed containers is in its worst case, whatever the data."""
+    source = _AROUND + textwrap.indent(body, "    ") + "    return 1\n"
+    report = check(source)
+    assert report.ok, [str(violation) for violation in report.errors]
+    worst = report.facts.worst_case["a.b"]
+    assert worst is not None
+    for flag, number, share in itertools.product([False, True], [0, 1, 2, 3, 0.5, 1.5], [0.5, 3, -0.25]):
+        args = {"flag": flag, "n": number, "f": share, "k": "a", "e": ""}
+        assert count(source, args, 1)["a.b"] <= worst
