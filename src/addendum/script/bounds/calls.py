@@ -314,6 +314,7 @@ def _escape(machine: Machine, closure: Closure, params: tuple[tuple[str, V], ...
     if not machine.mutates(closure.node):
         return
     roots = [value for _, value in params]
+    rebound = machine.rebound()
     act: Act | None = closure.act
     keys = set()
     while act is not None:
@@ -322,7 +323,7 @@ def _escape(machine: Machine, closure: Closure, params: tuple[tuple[str, V], ...
     for key, value in st.vars.items():
         if key[0] in keys:
             roots.append(value)
-            if value.num is not None and machine.rebinds(closure.node):
+            if key[1] in rebound:
                 st.vars[key] = join(value, TOP)
     seen: set[int] = set()
     todo: list[int] = []

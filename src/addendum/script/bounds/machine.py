@@ -368,9 +368,9 @@ class Machine:
                     at = self.scope.parent.get(at)
         return node in self._raising
 
-    def rebinds(self, node: ast.AST) -> bool:
-        """Whether a function, or one that it calls, may bind a variable of an outer one."""
-        return bool(self.scope.index.get(ast.Nonlocal))
+    def rebound(self) -> set[str]:
+        """The names that a function may bind although they are variables of an outer one."""
+        return {name for node in self.scope.index.get(ast.Nonlocal, ()) for name in node.names}  # type: ignore[attr-defined]
 
     def is_inert(self, closure: Closure) -> bool:
         """Whether calling a function can't reach a call nor change anything."""

@@ -21,6 +21,7 @@ from addendum.script.bounds.values import (
     Obj,
     Seq,
     V,
+    has_field,
     join,
     join_all,
     literal,
@@ -273,14 +274,9 @@ def get(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) ->
     found = item_at(receiver, node.args[0], args.items[0], st)
     key = node.args[0]
     if isinstance(key, ast.Constant) and not receiver.top and receiver.seq is None and receiver.refs:
-        # An entry that only one of two paths made may be None here, and is missing on the other.
-        if not found.null and all(_has(st.heap[ref], key.value) for ref in receiver.refs):
+        if all(has_field(st.heap[ref], key.value) for ref in receiver.refs):
             return found
     return join(found, default)
-
-
-def _has(obj: Obj, key: object) -> bool:
-    return obj.fields is not None and any(name == key for name, _ in obj.fields)
 
 
 def setdefault(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:

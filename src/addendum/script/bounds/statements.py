@@ -13,7 +13,21 @@ from addendum.script.bounds.loops import Step, iterate, reaches
 from addendum.script.bounds.machine import STATEMENTS, Exits, Machine
 from addendum.script.bounds.methods import grow, grow_foreign, keep, spread
 from addendum.script.bounds.state import Cost, State, plus
-from addendum.script.bounds.values import BOTTOM, INF, NONE, TOP, Count, Num, Obj, Seq, V, interval, join, renumbered
+from addendum.script.bounds.values import (
+    BOTTOM,
+    INF,
+    NONE,
+    TOP,
+    Count,
+    Num,
+    Obj,
+    Seq,
+    V,
+    has_field,
+    interval,
+    join,
+    renumbered,
+)
 
 
 def expression(machine: Machine, node: ast.Expr, st: State) -> None:
@@ -87,7 +101,7 @@ def set_item(machine: Machine, target: ast.Subscript, value: V, st: State) -> No
         if fields is not None:
             table = dict(fields)
             if exact and obj.kind == "dict":
-                added = 0 if name in table else 1
+                added = 0 if has_field(obj, name) else 1
                 table[name] = value if strong and not obj.many and name in table else join(table.get(name, NONE), value)
                 if strong and not obj.many and added:
                     table[name] = value
@@ -99,8 +113,11 @@ def set_item(machine: Machine, target: ast.Subscript, value: V, st: State) -> No
                 fields = tuple((known, join(old, value)) for known, old in fields)
                 if obj.kind == "dict":
                     fields = None
+        most = obj.hi + added
+        if fields is not None and obj.kind == "dict":
+            most = min(most, len(fields))  # it has no other keys
         st.heap[ref] = obj._replace(
-            hi=obj.hi + added,
+            hi=most,
             ghi=obj.ghi + added,
             elem=join(obj.elem, value),
             key=join(obj.key, plain(key)) if obj.kind != "list" else obj.key,

@@ -268,6 +268,12 @@ def join_all(values: Iterable[V]) -> V:
     return out
 
 
+def has_field(obj: Obj, name: object) -> bool:
+    """Whether a dict surely has an entry; one that only some paths made may be None as well."""
+    fields = obj.fields or ()
+    return any(known == name and (not value.null or obj.lo >= len(fields)) for known, value in fields)
+
+
 def join_fields(a: Obj, b: Obj) -> tuple[tuple[Any, V], ...] | None:
     if a.fields == b.fields:
         return a.fields
