@@ -162,7 +162,7 @@ def calculated(kind: type[ast.operator], left: V, right: V) -> V:
     assert left.num is not None
     assert right.num is not None
     a, b = left.num, right.num
-    real = kind is ast.Div or ((left.real or right.real) and kind is not ast.FloorDiv)
+    real = kind is ast.Div or left.real or right.real
     if kind is ast.Mod and real and b.lo > 0:
         return V(num=Num(0, b.hi), real=True)
     if kind is ast.Pow and b.lo < 0:

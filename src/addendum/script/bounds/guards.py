@@ -88,14 +88,29 @@ def decide(machine: Machine, node: ast.expr, st: State) -> bool | None:
         left, right = peek(machine, node.left, st), peek(machine, node.comparators[0], st)
         if left is None or right is None:
             return None
-        return _decide_pair(type(node.ops[0]), left, right)
+        verdict = _decide_pair(type(node.ops[0]), left, right)
+        differs = isinstance(node.ops[0], ast.NotEq)
+        if verdict is not differs and (_odd(machine, node.left, st) or _odd(machine, node.comparators[0], st)):
+            return None
+        return verdict
     if isinstance(node, ast.Constant):
         return bool(node.value)
     if isinstance(node, ast.Name):
         number = peek(machine, node, st)
-        if number is not None:
+        if number is not None and not _odd(machine, node, st):
             return False if number.lo == number.hi == 0 else True if number.lo > 0 or number.hi < 0 else None
     return None
+
+
+def _odd(machine: Machine, node: ast.expr, st: State) -> bool:
+    """Whether a number may be the one that is neither smaller than, nor equal to, nor larger than any other."""
+    if isinstance(node, ast.NamedExpr):
+        node = node.target
+    if isinstance(node, ast.Name):
+        return machine.load(node, st).real
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.Div) or _odd(machine, node.left, st) or _odd(machine, node.right, st)
+    return isinstance(node, ast.UnaryOp) and _odd(machine, node.operand, st)
 
 
 def _decide_pair(op: type[ast.cmpop], a: Num, b: Num) -> bool | None:
@@ -184,11 +199,12 @@ def _any_of(machine: Machine, parts: list[ast.expr], truth: bool, st: State) -> 
 def _pair(machine: Machine, left: ast.expr, op: type[ast.cmpop], right: ast.expr, truth: bool, st: State) -> None:
     if op not in _FLIP:
         return
+    ordered = truth is not (op is ast.NotEq)  # NaN isn't among the numbers for which this holds
     if not truth:
         op = _NEGATE[op]
     a, b = peek(machine, left, st), peek(machine, right, st)
     if a is not None and b is not None and _decide_pair(op, a, b) is False:
-        st.dead = True
+        st.dead = ordered or not (_odd(machine, left, st) or _odd(machine, right, st))
         return
     if b is not None:
         _limit(machine, left, op, b, st)
@@ -260,7 +276,7 @@ def _narrow(machine: Machine, name: ast.Name, op: type[ast.cmpop], lo: float, hi
     low, high = max(num.lo, lo), min(num.hi, hi)
     if low > high:
         # What isn't a number differs from one, but raises when it is compared by size.
-        if op is not ast.NotEq or (numeric(value) and not value.null):
+        if not value.real and (op is not ast.NotEq or (numeric(value) and not value.null)):
             st.dead = True
         return
     # What was compared by size with a number, or is equal to one, isn't None.
