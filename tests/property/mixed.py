@@ -233,8 +233,64 @@ class _Mixed:
             self.emit(indent, f"{name} = {out}")
         names.append(name)
 
+    def closure(self, indent: int, names: list[str]) -> None:
+        """A function that binds or reads a variable of this one, and calls of it."""
+        name, held, out = self.fresh("f"), self.pick(*names), self.fresh("v")
+        self.emit(indent, f"def {name}(q={self.value(names)}):")
+        if self.random.random() < 0.6:
+            self.emit(indent + 1, f"nonlocal {held}")
+            self.emit(indent + 1, f"{held} = {self.pick('q', f'[{held}, q]', 'q or 3', f'{held} or q')}")
+        self.emit(indent + 1, f"return {held}")
+        self.emit(indent, f"{out} = 1")
+        self.emit(indent, "try:")
+        self.emit(indent + 1, f"{out} = {name}({self.pick('', self.value(names), self.value(names))})")
+        self.emit(indent + 1, self.pick(f"{name}({self.value(names)})", "pass"))
+        self.emit(indent, f"except {_ERRORS}:")
+        self.emit(indent + 1, "pass")
+        names.append(out)
+
+    def counter(self, indent: int, names: list[str], depth: int) -> None:
+        """A loop that counts, by whole numbers or not."""
+        name, start = self.fresh("n"), self.pick("0", "0", "0.5", "-1", self.value(names, 2))
+        by = self.pick("1", "1", "2", "0.5", "1.5", self.value(names, 2))
+        up = self.random.random() < 0.6
+        head = self.pick(
+            f"while {name} {self.pick('<', '<=', '!=') if up else self.pick('>', '>=', '!=')} {self.pick('2', '3')}:",
+            "for _ in range(3):",
+            "for _ in range(2):",
+        )
+        self.emit(indent, "try:")
+        self.emit(indent + 1, f"{name} = {start if up else self.pick('3', '4', '3.5')}")
+        self.emit(indent + 1, head)
+        self.emit(indent + 2, f"{name} {'+' if up else '-'}= {by}")
+        inner = [*names, name]
+        for _ in range(self.random.randrange(1, 3)):
+            self.statement(indent + 2, inner, depth + 1)
+        self.emit(indent, f"except {_ERRORS}:")
+        self.emit(indent + 1, "pass")
+        names.append(name)
+
+    def cases(self, indent: int, names: list[str]) -> None:
+        """A `match` that binds what it finds."""
+        self.emit(indent, f"match {self.pick(*names)}:")
+        patterns = ["None", "str() as q", "[q, *_]", "{'a': q}", "1 | 2 as q", "(q, r)", "True as q", "0.5 as q"]
+        for pattern in self.random.sample(patterns, 2):
+            self.emit(indent + 1, f"case {pattern}:")
+            self.ask(indent + 2, [*names, "q"])
+        self.emit(indent + 1, "case q:")
+        self.ask(indent + 2, [*names, "q", "q"])
+
     def statement(self, indent: int, names: list[str], depth: int) -> None:
         self.left -= 1
+        if names and self.random.random() < 0.15:
+            form = self.random.randrange(3)
+            if form == 0:
+                self.closure(indent, names)
+            elif form == 1:
+                self.cases(indent, names)
+            elif depth < 3:
+                self.counter(indent, names, depth)
+            return
         roll = self.random.random()
         if roll < 0.3:
             self.bind(indent, names)
