@@ -104,10 +104,10 @@ def count(source: str, args: Any, seed: int, failing: float = 0.0) -> Counter[st
 
     space: dict[str, Any] = {"CapabilityError": CapabilityError, "_tick": tick}
     tree = ast.fix_missing_locations(_Ticks().visit(ast.parse(source)))
-    exec(compile(tree, "<script>", "exec"), space)
     ctx = CountingContext(Random(seed), failing)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a script that ends early leaves coroutines behind
+        warnings.simplefilter("ignore")  # a script that ends early leaves coroutines behind, a wild one asks `1 is 2`
+        exec(compile(tree, "<script>", "exec"), space)
         try:
             asyncio.run(space["orchestrate"](ctx, args))
         except (Exception, TooMany):  # noqa: BLE001 - a script may raise anything

@@ -15,7 +15,23 @@ from addendum.script.bounds.expressions import positions
 from addendum.script.bounds.loops import reaches
 from addendum.script.bounds.machine import CALLED, EXPRESSIONS, MAX_DEPTH, Machine, TooInvolved
 from addendum.script.bounds.state import Cost, State, plus, visit
-from addendum.script.bounds.values import BOTTOM, INF, NONE, TOP, Act, Closure, Coro, Num, Obj, Seq, V, join, renumbered
+from addendum.script.bounds.values import (
+    BOTTOM,
+    INF,
+    NONE,
+    TOP,
+    Act,
+    Closure,
+    Coro,
+    Num,
+    Obj,
+    Seq,
+    V,
+    join,
+    join_all,
+    literal,
+    renumbered,
+)
 
 
 @dataclass(slots=True)
@@ -115,9 +131,10 @@ def bind_params(machine: Machine, closure: Closure, args: Args, st: State) -> tu
         if args.double is not None:
             elem = join(elem, args.double)
         known = tuple(rest.items()) if args.double is None else None
+        names = join_all(literal(name) for name in rest) if args.double is None else TOP
         hi = len(rest) if args.double is None else INF
         lo = len(rest) if args.double is None else 0
-        out[spec.kwarg.arg] = machine.new(st, Obj("dict", lo, hi, elem, NONE, fields=known, site=spec.kwarg))
+        out[spec.kwarg.arg] = machine.new(st, Obj("dict", lo, hi, elem, names, fields=known, site=spec.kwarg))
     return tuple(out.items())
 
 
@@ -297,6 +314,7 @@ def _escape(machine: Machine, closure: Closure, params: tuple[tuple[str, V], ...
     if not machine.mutates(closure.node):
         return
     roots = [value for _, value in params]
+    rebound = machine.rebound()
     act: Act | None = closure.act
     keys = set()
     while act is not None:
@@ -305,7 +323,7 @@ def _escape(machine: Machine, closure: Closure, params: tuple[tuple[str, V], ...
     for key, value in st.vars.items():
         if key[0] in keys:
             roots.append(value)
-            if value.num is not None and machine.rebinds(closure.node):
+            if key[1] in rebound:
                 st.vars[key] = join(value, TOP)
     seen: set[int] = set()
     todo: list[int] = []

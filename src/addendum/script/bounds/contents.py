@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from addendum.script.bounds.state import State, visit
-from addendum.script.bounds.values import BOTTOM, INF, TOP, Count, V, interval, join, renumbered
+from addendum.script.bounds.values import BOTTOM, INF, TOP, Count, V, interval, join, renumbered, span
 
 SPILLED: Final = (-4, "spilled")
 """Where the functions and coroutines are that were put into unknown data: a variable no script can name."""
@@ -20,7 +20,7 @@ def elements(value: V, st: State) -> V:
     for ref in value.refs:
         obj = st.heap[ref]
         out = join(out, obj.key if obj.kind == "dict" else join(obj.elem, obj.key))
-    return out
+    return join(out, _letters(value)) if value.text else out
 
 
 def contents(value: V, st: State) -> V:
@@ -30,7 +30,15 @@ def contents(value: V, st: State) -> V:
         out = join(out, value.seq.elem)
     for ref in value.refs:
         out = join(out, st.heap[ref].elem)
-    return out
+    return join(out, _letters(value)) if value.text else out
+
+
+def _letters(value: V) -> V:
+    """What a text consists of: itself, if it is one letter long, else texts of one letter."""
+    text = value.text
+    if text is None or not span(text)[1]:
+        return BOTTOM
+    return V(text=text if isinstance(text, str) and len(text) == 1 else (1, 1))
 
 
 def unknown(value: V, st: State) -> V:
@@ -61,7 +69,7 @@ def mix(values: Iterable[V], st: State) -> V:
 
 
 def length(value: V, st: State) -> tuple[Count, Count]:
-    """How many elements a value has: at least, at most."""
+    """How many elements a value has: at least, at most. A number and None have none: what asks for them raises."""
     lo: Count = INF
     hi: Count = 0
     if value.top:
@@ -72,7 +80,8 @@ def length(value: V, st: State) -> tuple[Count, Count]:
         obj = st.heap[ref]
         lo, hi = min(lo, obj.lo), max(hi, obj.hi)
     if value.text is not None:
-        lo, hi = min(lo, len(value.text)), max(hi, len(value.text))
+        low, high = span(value.text)
+        lo, hi = min(lo, low), max(hi, high)
     return (0 if lo == INF else max(0, lo)), max(0, hi)
 
 

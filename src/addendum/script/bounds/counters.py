@@ -9,7 +9,7 @@ from addendum.script.bounds.contents import length
 from addendum.script.bounds.machine import Machine
 from addendum.script.bounds.rounds import Round
 from addendum.script.bounds.state import Key, State
-from addendum.script.bounds.values import INF, Count
+from addendum.script.bounds.values import INF, Count, numeric
 
 
 def iterations(machine: Machine, node: ast.AST, start: State, run: Round) -> tuple[Count, Count]:
@@ -35,7 +35,7 @@ def _limits(machine: Machine, node: ast.AST, start: State, run: Round) -> Iterat
         value, first = back.vars.get(key), start.vars.get(key)
         if value is None or value.num is None or first is None or first.num is None or key in machine.volatile_vars:
             continue
-        if value.top or value.misc or value.refs or value.seq or first.top or first.misc:
+        if value.null or first.null or not (numeric(value) and numeric(first)):
             continue
         num, begin = value.num, first.num
         if num.sym != (run.uid, key, 1):

@@ -23,7 +23,9 @@ from addendum.script.bounds.values import (
     V,
     integer,
     join,
+    numeric,
     present,
+    said,
 )
 
 FLAG = integer(0, 1)
@@ -78,7 +80,7 @@ def display(machine: Machine, node: ast.List | ast.Tuple | ast.Set, st: State) -
 
 def positions(value: V, st: State) -> list[V] | None:
     """The elements of a sequence one by one, when each is known."""
-    if value.top:
+    if value.top or value.text is not None:
         return None
     if value.seq is not None and not value.refs and value.seq.items is not None:
         return list(value.seq.items)
@@ -113,7 +115,7 @@ def dictionary(machine: Machine, node: ast.Dict, st: State) -> V:
         if value is not last:
             elem = join(elem, value)
             last = value
-        keys = NONE if keys is NONE and key_value.text is not None else join(keys, plain(key_value))
+        keys = join(keys, plain(key_value))
         extra += 1
         if fields is not None:
             if type(key) is ast.Constant and len(fields) < MAX_ITEMS:
@@ -133,8 +135,10 @@ def binary(machine: Machine, node: ast.BinOp, st: State) -> V:
 
 def combine(machine: Machine, kind: type[ast.operator], left: V, right: V, st: State, node: ast.AST) -> V:
     """The value of a binary operation on two values."""
-    if left.num is not None and right.num is not None and not left.top and not right.top:
-        return V(num=arithmetic(kind, left.num, right.num))
+    if left.num is not None and right.num is not None and numeric(left) and numeric(right):
+        return calculated(kind, left, right)
+    if (left.num is not None or left.text is not None) and (right.num is not None or right.text is not None):
+        return join(V(top=True, num=Num()), mix((left, right), st))  # a number, a text, a list: one of several
     if kind is ast.Add and (left.refs or left.seq or right.refs or right.seq) and left.text is None:
         return concatenated(machine, left, right, st, node)
     if kind is ast.Mult and (left.refs or left.seq or right.refs or right.seq):
@@ -151,6 +155,19 @@ def combine(machine: Machine, kind: type[ast.operator], left: V, right: V, st: S
     if not _holds(left) and not _holds(right):
         return TOP
     return mix((left, right), st)
+
+
+def calculated(kind: type[ast.operator], left: V, right: V) -> V:
+    """The value of an operation on two numbers."""
+    assert left.num is not None
+    assert right.num is not None
+    a, b = left.num, right.num
+    real = kind is ast.Div or left.real or right.real
+    if kind is ast.Mod and real and b.lo > 0:
+        return V(num=Num(0, b.hi), real=True)
+    if kind is ast.Pow and b.lo < 0:
+        real = True
+    return V(num=arithmetic(kind, a, b), real=real)
 
 
 def _holds(value: V) -> bool:
@@ -250,10 +267,10 @@ def unary(machine: Machine, node: ast.UnaryOp, st: State) -> V:
     value = machine.eval(node.operand, st)
     if value.num is not None and not value.top:
         if isinstance(node.op, ast.USub):
-            return V(num=Num(-value.num.hi, -value.num.lo))
+            return V(num=Num(-value.num.hi, -value.num.lo), real=value.real)
         if isinstance(node.op, ast.UAdd):
-            return value
-    return V(top=value.top, num=Num())
+            return V(num=value.num, real=value.real)
+    return V(top=value.top, num=Num(), real=value.real)
 
 
 def compare(machine: Machine, node: ast.Compare, st: State) -> V:
@@ -330,8 +347,8 @@ def item_at(value: V, node: ast.expr, index: V, st: State) -> V:
     if isinstance(node, ast.Constant):
         key = node.value
     elif index.text is not None:
-        key = index.text
-    elif index.num is not None and index.num.lo == index.num.hi and not index.top:
+        key = said(index)
+    elif index.num is not None and index.num.lo == index.num.hi and numeric(index) and not index.null:
         key = int(index.num.lo)
     if key is None:
         return contents(value, st)
@@ -346,13 +363,14 @@ def item_at(value: V, node: ast.expr, index: V, st: State) -> V:
         obj = st.heap[ref]
         found = None
         if obj.fields is not None:
+            at = key
             if obj.kind == "list" and isinstance(key, int) and key < 0 and obj.lo == obj.hi:
-                key += int(obj.hi)
+                at = key + int(obj.hi)
             for each, entry in obj.fields:
-                if each == key:
+                if each == at:
                     found = entry
         out = join(out, obj.elem if found is None else found)
-    return out
+    return join(out, contents(V(text=value.text), st)) if value.text else out
 
 
 def sliced(machine: Machine, node: ast.AST, value: V, part: ast.Slice, st: State) -> V:
@@ -374,7 +392,7 @@ def sliced(machine: Machine, node: ast.AST, value: V, part: ast.Slice, st: State
         least = min(lo, stop.lo)
     elem = elements(value, st)
     share = _share(machine, hi, start, stop)
-    if value.seq is not None and not value.top and not value.refs:
+    if value.seq is not None and not value.top and not value.refs and value.text is None:
         return V(seq=Seq(least, most, elem, None, frozenset(), share))
     rest = _rest(machine, node, part, start, stop, st)
     return machine.new(st, Obj("list", least, most, plain(elem), site=node, share=share, rest=rest))

@@ -15,7 +15,7 @@ from addendum.script.bounds.loops import iterate
 from addendum.script.bounds.machine import CALLED, Machine
 from addendum.script.bounds.state import Cost, State, least, peak, plus
 from addendum.script.bounds.statements import shared_length
-from addendum.script.bounds.values import BOTTOM, INF, NONE, TOP, Coro, Count, Num, Obj, V, integer, join
+from addendum.script.bounds.values import BOTTOM, INF, NONE, TOP, Coro, Count, Num, Obj, V, integer, join, said
 from addendum.script.scope import FANOUTS, READS, SHOWN
 
 
@@ -337,7 +337,7 @@ def _dag(machine: Machine, node: ast.Call, source: V, errors: bool, st: State) -
         every = join(every, value)
     known = tuple(results.items()) if fields is not None and results else None
     lo = len(results) if known is not None else 0
-    return machine.new(st, Obj("dict", min(lo, width), width, every, NONE, fields=known, site=node))
+    return machine.new(st, Obj("dict", min(lo, width), width, every, elements(source, st), fields=known, site=node))
 
 
 def _function(entry: V, st: State) -> V:
@@ -351,9 +351,8 @@ def _needs(entry: V, st: State) -> list[str] | None:
     if known is None or len(known) < 2:
         return None
     names = positions(known[1], st)
-    if names is None or any(name.text is None for name in names):
-        return None
-    return [name.text for name in names if name.text is not None]
+    texts = [said(name) for name in names or ()]
+    return None if names is None or None in texts else [text for text in texts if text is not None]
 
 
 CALLED.update({"ctx": ctx_method, "perform": perform})

@@ -12,7 +12,24 @@ from addendum.script.bounds.expressions import FLAG, MAX_ITEMS, positions
 from addendum.script.bounds.loops import iterate, reaches
 from addendum.script.bounds.machine import CALLED, Machine
 from addendum.script.bounds.state import State, visit
-from addendum.script.bounds.values import ANY_INT, BOTTOM, INF, NONE, TOP, Count, Num, Obj, Seq, V, integer, join
+from addendum.script.bounds.values import (
+    ANY_INT,
+    ANY_NUMBER,
+    BOTTOM,
+    INF,
+    NONE,
+    TOP,
+    Count,
+    Num,
+    Obj,
+    Seq,
+    V,
+    integer,
+    join,
+    join_all,
+    literal,
+    numeric,
+)
 
 Builtin = Callable[[Machine, ast.Call, Args, State], V]
 
@@ -117,7 +134,7 @@ def extreme(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
         inner = elements(source, st)
         call_key(machine, node, args, inner, length(source, st)[1], st)
         known = positions(source, st)
-        out = _extreme(known, smallest) if known else inner
+        out = _extreme(known, smallest) if known and args.named.get("key") is None else inner
         default = args.named.get("default")
         return join(out, default) if default is not None else out
     held = BOTTOM
@@ -130,17 +147,19 @@ def extreme(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
 
 
 def _extreme(values: list[V], smallest: bool) -> V:
-    nums = [value.num for value in values if value.num is not None and not value.top]
+    nums = [value.num for value in values if value.num is not None and numeric(value)]
     if not nums:
         out = BOTTOM
         for value in values:
             out = join(out, value)
         return out
     complete = len(nums) == len(values)
+    real = not complete or any(value.real for value in values)
     if smallest:
         # An operand of which nothing is known can only make the minimum smaller.
-        return V(num=Num(min(num.lo for num in nums) if complete else -INF, min(num.hi for num in nums)))
-    return V(num=Num(max(num.lo for num in nums), max(num.hi for num in nums) if complete else INF))
+        low: Count = min(num.lo for num in nums) if complete else -INF
+        return V(num=Num(low, min(num.hi for num in nums)), real=real)
+    return V(num=Num(max(num.lo for num in nums), max(num.hi for num in nums) if complete else INF), real=real)
 
 
 def listed(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
@@ -190,7 +209,7 @@ def dict_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
         elem = join(elem, value)
     lo: Count = len(named)
     hi: Count = len(named)
-    keys = BOTTOM
+    keys = join_all(literal(name) for name in named)
     fields: dict[Any, V] | None = dict(named)
     if args.items:
         source = args.items[0]
@@ -203,13 +222,14 @@ def dict_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
             fields = {**dict(inner), **named} if inner is not None else None
         else:
             keys, elem = join(keys, contents(pair, st)), join(elem, contents(pair, st))
-            if pair.seq is not None and pair.seq.items and len(pair.seq.items) == 2 and not pair.refs and not pair.top:
-                elem = join(pair.seq.items[1], BOTTOM)
+            two = positions(pair, st) if pair.seq is not None else None
+            if two is not None and len(two) == 2:
+                elem = two[1]
                 for value in named.values():
                     elem = join(elem, value)
             fields = None
     known = tuple(fields.items()) if fields is not None else None
-    return machine.new(st, Obj("dict", lo, hi, plain(elem), plain(join(keys, NONE)), fields=known, site=node))
+    return machine.new(st, Obj("dict", lo, hi, plain(elem), plain(keys), fields=known, site=node))
 
 
 def fromkeys(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
@@ -299,13 +319,19 @@ def filter_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
 def int_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
     """`int`, `round`, `abs`: a number stays where it is known to be."""
     value = args.items[0] if args.items else integer(0)
-    if value.num is None or value.top:
-        return integer(0, INF) if isinstance(node.func, ast.Name) and node.func.id == "abs" else ANY_INT
+    name = node.func.id if isinstance(node.func, ast.Name) else ""
     num = value.num
-    if isinstance(node.func, ast.Name) and node.func.id == "abs":
+    if num is None or not numeric(value):
+        if name == "abs":
+            return V(num=Num(0, INF), real=True)
+        return ANY_NUMBER if len(args.all()) > 1 else ANY_INT
+    if name == "abs":
         low = 0 if num.lo <= 0 <= num.hi else min(abs(num.lo), abs(num.hi))
-        return integer(low, max(abs(num.lo), abs(num.hi)))
-    return V(num=num) if not value.misc else ANY_INT
+        return V(num=Num(low, max(abs(num.lo), abs(num.hi))), real=value.real)
+    if len(args.all()) > 1:
+        return ANY_NUMBER  # `round(7, -1)` is 10
+    # A float becomes a whole number that is no farther out; of a whole number, the symbol stays as well.
+    return V(num=Num(num.lo, num.hi) if value.real else num)
 
 
 def sum_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
@@ -321,11 +347,11 @@ def sum_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
         most = (hi * lengths[1] if hi and lengths[1] else 0) + length(start, st)[1]
         held = join(elements(inner, st), elements(start, st))
         return machine.new(st, Obj("list", 0, most, plain(held), site=node))
-    if inner.num is None or inner.top or inner.misc or start.num is None or hi == INF:
+    if inner.num is None or start.num is None or hi == INF or not (numeric(inner) and numeric(start)):
         return V(top=True, num=Num())
     low = min(0, inner.num.lo) * hi if hi else 0
     high = max(0, inner.num.hi) * hi if hi else 0
-    return integer(start.num.lo + low, start.num.hi + high)
+    return V(num=Num(start.num.lo + low, start.num.hi + high), real=inner.real or start.real)
 
 
 def next_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
@@ -345,7 +371,7 @@ def flag(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
 
 
 def divmod_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
-    return V(seq=Seq(2, 2, ANY_INT, (ANY_INT, ANY_INT)))
+    return V(seq=Seq(2, 2, ANY_NUMBER, (ANY_NUMBER, ANY_NUMBER)))
 
 
 BUILTINS: dict[str, Builtin] = {

@@ -12,7 +12,7 @@ from typing import Final
 from addendum.script.bounds.contents import length
 from addendum.script.bounds.machine import Machine
 from addendum.script.bounds.state import State
-from addendum.script.bounds.values import INF, TOP, Num, Obj, V, present
+from addendum.script.bounds.values import INF, TOP, Num, Obj, V, numeric, present
 
 _FLIP: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.Gt,
@@ -41,9 +41,7 @@ def peek(machine: Machine, node: ast.expr, st: State) -> Num | None:
         return Num(int(number), int(number)) if isinstance(number, int) and abs(number) < 10**15 else None
     if isinstance(node, ast.Name):
         found = machine.load(node, st)
-        if found.num is None or found.top or found.misc or found.refs or found.seq or found.funcs or found.coros:
-            return None
-        return found.num
+        return found.num if numeric(found) and not found.null else None
     if isinstance(node, ast.NamedExpr):
         return peek(machine, node.target, st)
     if isinstance(node, ast.BinOp):
@@ -90,14 +88,29 @@ def decide(machine: Machine, node: ast.expr, st: State) -> bool | None:
         left, right = peek(machine, node.left, st), peek(machine, node.comparators[0], st)
         if left is None or right is None:
             return None
-        return _decide_pair(type(node.ops[0]), left, right)
+        verdict = _decide_pair(type(node.ops[0]), left, right)
+        differs = isinstance(node.ops[0], ast.NotEq)
+        if verdict is not differs and (_odd(machine, node.left, st) or _odd(machine, node.comparators[0], st)):
+            return None
+        return verdict
     if isinstance(node, ast.Constant):
         return bool(node.value)
     if isinstance(node, ast.Name):
         number = peek(machine, node, st)
-        if number is not None:
+        if number is not None and not _odd(machine, node, st):
             return False if number.lo == number.hi == 0 else True if number.lo > 0 or number.hi < 0 else None
     return None
+
+
+def _odd(machine: Machine, node: ast.expr, st: State) -> bool:
+    """Whether a number may be the one that is neither smaller than, nor equal to, nor larger than any other."""
+    if isinstance(node, ast.NamedExpr):
+        node = node.target
+    if isinstance(node, ast.Name):
+        return machine.load(node, st).real
+    if isinstance(node, ast.BinOp):
+        return isinstance(node.op, ast.Div) or _odd(machine, node.left, st) or _odd(machine, node.right, st)
+    return isinstance(node, ast.UnaryOp) and _odd(machine, node.operand, st)
 
 
 def _decide_pair(op: type[ast.cmpop], a: Num, b: Num) -> bool | None:
@@ -107,12 +120,14 @@ def _decide_pair(op: type[ast.cmpop], a: Num, b: Num) -> bool | None:
         return True if a.hi <= b.lo else False if a.lo > b.hi else None
     if op in (ast.Gt, ast.GtE):
         return _decide_pair(_FLIP[op], b, a)
-    if op in (ast.Eq, ast.Is):
+    if op is ast.Eq:
         return True if a.lo == a.hi == b.lo == b.hi != INF else False if a.hi < b.lo or a.lo > b.hi else None
-    if op in (ast.NotEq, ast.IsNot):
+    if op is ast.NotEq:
         same = _decide_pair(ast.Eq, a, b)
         return None if same is None else not same
-    return None
+    # 1 and True are equal, but not the same.
+    apart = a.hi < b.lo or a.lo > b.hi
+    return (op is ast.IsNot) if apart and op in (ast.Is, ast.IsNot) else None
 
 
 def refine(machine: Machine, node: ast.expr, truth: bool, st: State) -> None:
@@ -184,11 +199,12 @@ def _any_of(machine: Machine, parts: list[ast.expr], truth: bool, st: State) -> 
 def _pair(machine: Machine, left: ast.expr, op: type[ast.cmpop], right: ast.expr, truth: bool, st: State) -> None:
     if op not in _FLIP:
         return
+    ordered = truth is not (op is ast.NotEq)  # NaN isn't among the numbers for which this holds
     if not truth:
         op = _NEGATE[op]
     a, b = peek(machine, left, st), peek(machine, right, st)
     if a is not None and b is not None and _decide_pair(op, a, b) is False:
-        st.dead = True
+        st.dead = ordered or not (_odd(machine, left, st) or _odd(machine, right, st))
         return
     if b is not None:
         _limit(machine, left, op, b, st)
@@ -204,19 +220,20 @@ def _limit(machine: Machine, node: ast.expr, op: type[ast.cmpop], other: Num, st
             shift = by.lo if isinstance(node.op, ast.Add) else -by.lo
             _limit(machine, node.left, op, Num(other.lo - shift, other.hi - shift), st)
         return
+    if isinstance(node, ast.NamedExpr):
+        node = node.target
     lo, hi = -INF, INF
+    beyond = 0 if isinstance(node, ast.Name) and _is_real(machine.load(node, st)) else 1
     if op is ast.Lt:
-        hi = other.hi - 1
+        hi = other.hi - beyond
     elif op is ast.LtE:
         hi = other.hi
     elif op is ast.Gt:
-        lo = other.lo + 1
+        lo = other.lo + beyond
     elif op is ast.GtE:
         lo = other.lo
     elif op is ast.Eq:
         lo, hi = other.lo, other.hi
-    if isinstance(node, ast.NamedExpr):
-        node = node.target
     if isinstance(node, ast.Name):
         _narrow(machine, node, op, lo, hi, other, st)
         return
@@ -231,6 +248,11 @@ def _limit(machine: Machine, node: ast.expr, op: type[ast.cmpop], other: Num, st
         _narrow_length(machine, sized, lo, hi, st)
 
 
+def _is_real(value: V) -> bool:
+    """Whether a number may lie between two whole ones."""
+    return value.real or value.top
+
+
 def _narrow(machine: Machine, name: ast.Name, op: type[ast.cmpop], lo: float, hi: float, other: Num, st: State) -> None:
     key = machine.place(name)
     value = st.vars.get(key) if key is not None else None
@@ -240,10 +262,12 @@ def _narrow(machine: Machine, name: ast.Name, op: type[ast.cmpop], lo: float, hi
     if num is None or value.top:
         # Whatever isn't a number raises when it is compared with one.
         if value.top and (lo != -INF or hi != INF) and not (value.refs or value.seq or value.funcs or value.coros):
-            st.vars[key] = V(num=Num(lo, hi))
+            st.vars[key] = V(num=Num(lo, hi), real=True)
         return
     if op is ast.NotEq:
         if other.lo != other.hi:
+            return
+        if value.real and num.lo != num.hi:
             return
         lo = num.lo + 1 if num.lo == other.lo else -INF
         hi = num.hi - 1 if num.hi == other.lo else INF
@@ -251,7 +275,8 @@ def _narrow(machine: Machine, name: ast.Name, op: type[ast.cmpop], lo: float, hi
             lo, hi = _assume_number(machine, key, num, other.lo)
     low, high = max(num.lo, lo), min(num.hi, hi)
     if low > high:
-        if not value.misc:
+        # What isn't a number differs from one, but raises when it is compared by size.
+        if not value.real and (op is not ast.NotEq or (numeric(value) and not value.null)):
             st.dead = True
         return
     # What was compared by size with a number, or is equal to one, isn't None.
@@ -270,7 +295,7 @@ def _assume_number(machine: Machine, key: tuple[int, str], num: Num, other: floa
     if start is None or num.sym != (loop, key, 1) or num.dlo != num.dhi:
         return -INF, INF
     first = start.vars.get(key)
-    if first is None or first.num is None or first.top or first.misc:
+    if first is None or first.num is None or first.null or first.real or not numeric(first):
         return -INF, INF
     if first.num.hi + num.dlo <= other:
         machine.assumed.setdefault(loop, []).append((key, True, other))
@@ -312,7 +337,9 @@ def _narrow_length(machine: Machine, name: ast.Name, lo: float, hi: float, st: S
             st.vars[key] = value._replace(top=False, refs=value.refs | {ident})
         return
     seq = value.seq
-    if seq is not None and not value.refs and value.text is None:
+    if value.text is not None:
+        return
+    if seq is not None and not value.refs:
         low, high = max(seq.lo, lo), min(seq.hi, hi)
         if low > high:
             st.dead = True
@@ -326,7 +353,7 @@ def _narrow_length(machine: Machine, name: ast.Name, lo: float, hi: float, st: S
             return
         low, high = max(obj.lo, lo), min(obj.hi, hi)
         if low > high:
-            st.dead = not value.misc
+            st.dead = True
         else:
             st.heap[ref] = obj._replace(lo=low, hi=high)
 
@@ -337,8 +364,10 @@ def _truthy(machine: Machine, name: ast.Name, truth: bool, st: State) -> None:
     value = machine.load(name, st)
     if value.top:
         return
-    if value.num is not None and not (value.refs or value.seq or value.misc):
+    if value.null:
+        return
+    if numeric(value):
         zero = Num(0, 0)
         _narrow(machine, name, ast.NotEq if truth else ast.Eq, -INF if truth else 0, INF if truth else 0, zero, st)
-    elif (value.refs or value.seq) and value.num is None and not value.misc:
+    elif (value.refs or value.seq) and value.num is None and not (value.funcs or value.coros):
         _narrow_length(machine, name, 1 if truth else 0, INF if truth else 0, st)

@@ -9,6 +9,7 @@ a script that needs more is `TooInvolved`, which the checker reports.
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -16,13 +17,14 @@ from addendum.script.bounds.contents import SWEPT_FROM, mix, plain, sweep
 from addendum.script.bounds.state import State
 from addendum.script.bounds.values import (
     ANY_INT,
+    ANY_NUMBER,
     NONE,
-    OTHER,
     TOP,
     Act,
     Closure,
     Coro,
     Count,
+    Num,
     Obj,
     V,
     integer,
@@ -366,9 +368,9 @@ class Machine:
                     at = self.scope.parent.get(at)
         return node in self._raising
 
-    def rebinds(self, node: ast.AST) -> bool:
-        """Whether a function, or one that it calls, may bind a variable of an outer one."""
-        return bool(self.scope.index.get(ast.Nonlocal))
+    def rebound(self) -> set[str]:
+        """The names that a function may bind although they are variables of an outer one."""
+        return {name for node in self.scope.index.get(ast.Nonlocal, ()) for name in node.names}  # type: ignore[attr-defined]
 
     def is_inert(self, closure: Closure) -> bool:
         """Whether calling a function can't reach a call nor change anything."""
@@ -491,7 +493,9 @@ def constant(value: object) -> V:
         return literal(value)
     if isinstance(value, int):
         return integer(int(value)) if abs(value) < 10**15 else ANY_INT
-    return NONE if value is None else OTHER
+    if isinstance(value, float):
+        return V(num=Num(math.floor(value), math.ceil(value)), real=True) if abs(value) < 10**15 else ANY_NUMBER
+    return NONE if value is None else TOP
 
 
 def _within(frame: Names | None, outer: Names) -> bool:

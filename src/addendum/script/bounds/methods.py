@@ -10,7 +10,24 @@ from addendum.script.bounds.contents import SPILLED, contents, elements, length,
 from addendum.script.bounds.expressions import item_at
 from addendum.script.bounds.machine import CALLED, Machine
 from addendum.script.bounds.state import State
-from addendum.script.bounds.values import ANY_FAMILY, ANY_INT, BOTTOM, INF, NONE, TOP, Count, Obj, Seq, V, join
+from addendum.script.bounds.values import (
+    ANY_FAMILY,
+    ANY_INT,
+    BOTTOM,
+    INF,
+    NONE,
+    TOP,
+    Count,
+    Obj,
+    Seq,
+    V,
+    has_field,
+    join,
+    join_all,
+    literal,
+    said,
+    span,
+)
 
 
 def grow(machine: Machine, value: V, st: State, lo: Count, hi: Count, elem: V, key: V = BOTTOM) -> None:
@@ -226,18 +243,22 @@ def order(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) 
 
 
 def update(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
-    value = _first(args) if args.items or args.star else BOTTOM
-    hi = length(value, st)[1] + len(args.named)
+    value = join_all(args.items) if args.items else args.star or BOTTOM
+    hi = len(args.named) + sum(length(item, st)[1] for item in args.items or [value])
     if args.double is not None:
         hi = INF
+    if args.star is not None:
+        hi, value = INF, join(value, args.star)
     held = join(contents(value, st), mix([*args.named.values()], st) if args.named else BOTTOM)
     pairs = elements(value, st)
     if value.seq is not None or (value.refs and not all(st.heap[ref].kind == "dict" for ref in value.refs)):
         held = join(held, contents(pairs, st))
+        pairs = join(pairs, contents(pairs, st))
     for ref in receiver.refs:
         obj = st.heap[ref]
         if obj.kind in ("dict", "any"):
             st.heap[ref] = obj._replace(fields=None, elem=join(obj.elem, plain(held)))
+    pairs = join(pairs, TOP if args.double is not None else join_all(literal(name) for name in args.named))
     grow(machine, receiver, st, 0, hi, held, pairs)
     grow_foreign(machine, receiver, st, hi, held)
     return NONE
@@ -253,13 +274,9 @@ def get(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) ->
     found = item_at(receiver, node.args[0], args.items[0], st)
     key = node.args[0]
     if isinstance(key, ast.Constant) and not receiver.top and receiver.seq is None and receiver.refs:
-        if all(_has(st.heap[ref], key.value) for ref in receiver.refs):
+        if all(has_field(st.heap[ref], key.value) for ref in receiver.refs):
             return found
     return join(found, default)
-
-
-def _has(obj: Obj, key: object) -> bool:
-    return obj.fields is not None and any(name == key for name, _ in obj.fields)
 
 
 def setdefault(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
@@ -311,13 +328,16 @@ def copy(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -
 def split(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
     """`split`: exact for a constant text, at most one more than a constant `maxsplit`."""
     constants = [part.value for part in node.args if isinstance(part, ast.Constant)]
-    if receiver.text is not None and len(constants) == len(node.args) and not node.keywords and not receiver.top:
+    text = said(receiver)
+    if text is not None and len(constants) == len(node.args) and not node.keywords:
+        backward = isinstance(node.func, ast.Attribute) and node.func.attr == "rsplit"
         try:
-            parts = receiver.text.split(*constants)  # type: ignore[arg-type]
+            parts = (text.rsplit if backward else text.split)(*constants)  # type: ignore[arg-type]
         except (TypeError, ValueError):
             parts = []
-        fields = tuple((at, V(text=part)) for at, part in enumerate(parts[:64])) if len(parts) <= 64 else None
-        return machine.new(st, Obj("list", len(parts), len(parts), NONE, fields=fields, site=node))
+        known = [literal(part) for part in parts]
+        fields = tuple(enumerate(known)) if len(parts) <= 64 else None
+        return machine.new(st, Obj("list", len(parts), len(parts), join_all(known), fields=fields, site=node))
     most = args.items[1] if len(args.items) > 1 else args.named.get("maxsplit")
     hi: Count = INF
     if most is not None and most.num is not None and not most.top and most.num.lo >= 0:
@@ -326,9 +346,11 @@ def split(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) 
 
 
 def lines(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
-    if receiver.text is not None:
-        count = len(receiver.text.splitlines())
-        return machine.new(st, Obj("list", count, count, NONE, site=node))
+    text = said(receiver)
+    if text is not None:
+        known = [literal(line) for line in text.splitlines()]
+        elem = TOP if args.all() else join_all(known)
+        return machine.new(st, Obj("list", len(known), len(known), elem, site=node))
     return machine.new(st, Obj("list", 0, INF, TOP, site=node))
 
 
@@ -336,10 +358,18 @@ def partition(machine: Machine, node: ast.Call, receiver: V, args: Args, st: Sta
     return V(seq=Seq(3, 3, TOP, (TOP, TOP, TOP)))
 
 
+def _may_be_empty(value: V) -> bool:
+    """Whether a value may be the empty text."""
+    return value.top or (value.text is not None and not span(value.text)[0])
+
+
 def number(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
     """`index`, `count`, `find`: no more than the length, at least -1."""
     hi = length(receiver, st)[1]
-    low = -1 if isinstance(node.func, ast.Attribute) and node.func.attr in ("find", "rfind") else 0
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    if name == "count" and _may_be_empty(_first(args)):
+        hi += 1  # the empty text is in a text once more than it has letters
+    low = -1 if name in ("find", "rfind") else 0
     return ANY_INT if hi == INF else V(num=ANY_INT.num._replace(lo=low, hi=hi))  # type: ignore[union-attr]
 
 

@@ -87,7 +87,7 @@ def assumed_rightly(machine: Machine, run: Round) -> bool:
         else:
             value = run.back.vars.get(what)
             num = value.num if value is not None else None
-            if num is None or num.sym != (run.uid, what, 1):
+            if value is None or num is None or num.sym != (run.uid, what, 1) or value.real:
                 return False
             low, high, lo, hi = num.dlo, num.dhi, num.lo, num.hi
         if rising and not (low >= 0 and high <= 1 and hi <= other):

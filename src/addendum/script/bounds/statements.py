@@ -7,13 +7,27 @@ from collections.abc import Callable
 
 from addendum.script.bounds.calls import define
 from addendum.script.bounds.contents import contents, elements, length, mix, plain
-from addendum.script.bounds.expressions import combine, concatenated, item_at, positions
+from addendum.script.bounds.expressions import combine, item_at, positions
 from addendum.script.bounds.guards import decide, refine
 from addendum.script.bounds.loops import Step, iterate, reaches
 from addendum.script.bounds.machine import STATEMENTS, Exits, Machine
 from addendum.script.bounds.methods import grow, grow_foreign, keep, spread
 from addendum.script.bounds.state import Cost, State, plus
-from addendum.script.bounds.values import BOTTOM, INF, NONE, TOP, Count, Num, Obj, Seq, V, interval, join, renumbered
+from addendum.script.bounds.values import (
+    BOTTOM,
+    INF,
+    NONE,
+    TOP,
+    Count,
+    Num,
+    Obj,
+    Seq,
+    V,
+    has_field,
+    interval,
+    join,
+    renumbered,
+)
 
 
 def expression(machine: Machine, node: ast.Expr, st: State) -> None:
@@ -87,7 +101,7 @@ def set_item(machine: Machine, target: ast.Subscript, value: V, st: State) -> No
         if fields is not None:
             table = dict(fields)
             if exact and obj.kind == "dict":
-                added = 0 if name in table else 1
+                added = 0 if has_field(obj, name) else 1
                 table[name] = value if strong and not obj.many and name in table else join(table.get(name, NONE), value)
                 if strong and not obj.many and added:
                     table[name] = value
@@ -99,8 +113,11 @@ def set_item(machine: Machine, target: ast.Subscript, value: V, st: State) -> No
                 fields = tuple((known, join(old, value)) for known, old in fields)
                 if obj.kind == "dict":
                     fields = None
+        most = obj.hi + added
+        if fields is not None and obj.kind == "dict":
+            most = min(most, len(fields))  # it has no other keys
         st.heap[ref] = obj._replace(
-            hi=obj.hi + added,
+            hi=most,
             ghi=obj.ghi + added,
             elem=join(obj.elem, value),
             key=join(obj.key, plain(key)) if obj.kind != "list" else obj.key,
@@ -109,7 +126,7 @@ def set_item(machine: Machine, target: ast.Subscript, value: V, st: State) -> No
             rest=None,
         )
         if obj.family is not None:
-            spread(st, ref, obj.family, 0, added, value, BOTTOM)
+            spread(st, ref, obj.family, 0, added, value, plain(key) if obj.kind != "list" else BOTTOM)
     if container.top and not container.refs:
         # One entry more, or another one: lists in unknown data keep their length.
         keep(machine, st, value)
@@ -132,22 +149,26 @@ def augmented(machine: Machine, node: ast.AugAssign, st: State) -> None:
     if kind is ast.Add and old.refs:
         low, high = length(right, st)
         grow(machine, old, st, low, high, elements(right, st))
-        if not old.top and not old.num and not old.seq:
+        if not old.top and old.num is None and old.seq is None and old.text is None:
             return
     if (old.top and not isinstance(target, ast.Name)) or (old.top and kind is ast.Add and not right.num):
         grow_foreign(machine, old, st, length(right, st)[1], elements(right, st))
+    only = old.num is None and old.seq is None and old.text is None
     if kind is ast.Mult and old.refs:
         grow(machine, old, st, -INF, INF, BOTTOM)
-        return
+        if only:
+            return
     if kind in (ast.BitOr, ast.Sub, ast.BitAnd, ast.BitXor) and old.refs:
-        grow(machine, old, st, -INF if kind is not ast.BitOr else 0, length(right, st)[1], elements(right, st))
+        added = elements(right, st)
+        grow(machine, old, st, -INF if kind is not ast.BitOr else 0, length(right, st)[1], added, added)
         for ref in old.refs:
             obj = st.heap[ref]
             st.heap[ref] = obj._replace(elem=join(obj.elem, contents(right, st)), fields=None)
-        return
+        if only:
+            return
     value = combine(machine, kind, old, right, st, node)
-    if kind is ast.Add and (old.seq or right.seq) and not old.refs and not old.top:
-        value = concatenated(machine, old, right, st, node)
+    if old.refs:
+        value = join(value, V(refs=old.refs))  # a list is still the same one, whatever else it may be
     if isinstance(target, ast.Name):
         machine.store(target, value, st)
     elif isinstance(target, ast.Subscript):

@@ -1,10 +1,9 @@
 """The abstract values of the bound analysis, and how two of them are joined.
 
-A value says what is needed for bounds and nothing else: how long a sequence can be at most, which interval an
-integer lies in, which functions and coroutines it may be or hold. `OTHER` is a value without interest (a float, one
-of several texts), `NONE` one that may be None; `TOP` is unknown JSON data; `V()` is no value at all. A component that
-is absent can't be there: losing a function or a coroutine would lose its calls, so what isn't modelled is mixed into
-the result, never dropped.
+A value says what is needed for bounds and nothing else: how long a sequence or a text can be at most, which interval
+a number lies in, which functions and coroutines it may be or hold. `NONE` is None; `TOP` is unknown JSON data; `V()`
+is no value at all. A component that is absent can't be there: losing a function or a coroutine would lose its calls,
+losing a text those of the loop over it, so what isn't modelled is mixed into the result, never dropped.
 """
 
 from __future__ import annotations
@@ -42,8 +41,9 @@ Sym = tuple[int, tuple[int, str], int]
 
 
 class Num(NamedTuple):
-    """An integer in [lo, hi]; if `sym` is set, also that symbol's value plus something in [dlo, dhi].
+    """An integer in [lo, hi], or a float there where the value is `real`; both ends are whole.
 
+    If `sym` is set, also that symbol's value plus something in [dlo, dhi].
     The symbol stands for a variable's value when the current loop's iteration began.
     """
 
@@ -99,8 +99,12 @@ class Coro:
         self.params = params
 
 
+Text = str | tuple[Count, Count]
+"""A text that is known, or how long one of several is: at least, at most."""
+
+
 class V(NamedTuple):
-    """An abstract value: the join of everything that it may be."""
+    """An abstract value: the join of everything that it may be. `real`: its number may be a float."""
 
     top: bool = False
     num: Num | None = None
@@ -108,8 +112,8 @@ class V(NamedTuple):
     refs: frozenset[int] = frozenset()
     funcs: frozenset[Closure] = frozenset()
     coros: frozenset[Coro] = frozenset()
-    text: str | None = None
-    misc: bool = False
+    text: Text | None = None
+    real: bool = False
     null: bool = False
 
 
@@ -124,7 +128,7 @@ class Obj(NamedTuple):
     lo: Count
     hi: Count
     elem: V
-    key: V = V(misc=True)
+    key: V = V()
     fields: tuple[tuple[Any, V], ...] | None = None
     glo: Count = 0
     ghi: Count = 0
@@ -138,10 +142,10 @@ class Obj(NamedTuple):
 
 _NOTHING: Final[frozenset[Any]] = frozenset()
 BOTTOM: Final = V()
-NONE: Final = V(misc=True, null=True)
-OTHER: Final = V(misc=True)
+NONE: Final = V(null=True)
 TOP: Final = V(top=True)
 ANY_INT: Final = V(num=Num())
+ANY_NUMBER: Final = V(num=Num(), real=True)
 
 
 _new: Final = tuple.__new__
@@ -150,8 +154,27 @@ _new: Final = tuple.__new__
 
 def renumbered(value: V, num: Num | None) -> V:
     """The value with another number in it."""
-    top, _, seq, refs, funcs, coros, text, misc, null = value
-    return _new(V, (top, num, seq, refs, funcs, coros, text, misc, null))
+    top, _, seq, refs, funcs, coros, text, real, null = value
+    return _new(V, (top, num, seq, refs, funcs, coros, text, real, null))
+
+
+def numeric(value: V) -> bool:
+    """Whether a value is a number, or None, and nothing else."""
+    top, num, seq, refs, funcs, coros, text, _, _ = value
+    return num is not None and not (top or refs or funcs or coros) and seq is None and text is None
+
+
+def said(value: V) -> str | None:
+    """The text that a value is, if it is that one and nothing else."""
+    top, num, seq, refs, funcs, coros, text, _, null = value
+    if type(text) is not str or top or null or refs or funcs or coros or num is not None or seq is not None:
+        return None
+    return text
+
+
+def span(text: Text) -> tuple[Count, Count]:
+    """How long a text is, at least and at most."""
+    return (len(text), len(text)) if isinstance(text, str) else text
 
 
 def present(value: V) -> V:
@@ -178,6 +201,13 @@ def literal(text: str) -> V:
 def interval(lo: Count, hi: Count, sym: Sym | None = None, dlo: Count = 0, dhi: Count = 0) -> Num:
     """The same as `Num(...)`, at half its price."""
     return _new(Num, (lo, hi, sym, dlo, dhi))
+
+
+def join_text(a: Text | None, b: Text | None) -> Text | None:
+    if a is None or b is None:
+        return b if a is None else a
+    one, two = span(a), span(b)
+    return min(one[0], two[0]), max(one[1], two[1])
 
 
 def join_num(a: Num | None, b: Num | None) -> Num | None:
@@ -213,8 +243,8 @@ def join(a: V, b: V) -> V:
         return a
     if a == BOTTOM:
         return b
-    top, num, seq, refs, funcs, coros, text, misc, null = a
-    top2, num2, seq2, refs2, funcs2, coros2, text2, misc2, null2 = b
+    top, num, seq, refs, funcs, coros, text, real, null = a
+    top2, num2, seq2, refs2, funcs2, coros2, text2, real2, null2 = b
     if num is not None or num2 is not None:
         num = join_num(num, num2)
     if seq is not None or seq2 is not None:
@@ -226,10 +256,8 @@ def join(a: V, b: V) -> V:
     if coros2:
         coros = coros | coros2 if coros else coros2
     if text != text2:
-        if num is None and seq is None and not (top or top2 or refs or funcs or coros):
-            return NONE if null or null2 else OTHER
-        text, misc = None, True
-    return _new(V, (top or top2, num, seq, refs, funcs, coros, text, misc or misc2, null or null2))
+        text = None if top or top2 else join_text(text, text2)
+    return _new(V, (top or top2, num, seq, refs, funcs, coros, text, real or real2, null or null2))
 
 
 def join_all(values: Iterable[V]) -> V:
@@ -238,6 +266,12 @@ def join_all(values: Iterable[V]) -> V:
     for value in values:
         out = join(out, value)
     return out
+
+
+def has_field(obj: Obj, name: object) -> bool:
+    """Whether a dict surely has an entry; one that only some paths made may be None as well."""
+    fields = obj.fields or ()
+    return any(known == name and (not value.null or obj.lo >= len(fields)) for known, value in fields)
 
 
 def join_fields(a: Obj, b: Obj) -> tuple[tuple[Any, V], ...] | None:

@@ -8,8 +8,8 @@ from addendum.script.bounds.machine import Machine
 from addendum.script.bounds.rounds import Round
 from addendum.script.bounds.state import Key, State
 from addendum.script.bounds.values import (
-    BOTTOM,
     INF,
+    NONE,
     TOP,
     Count,
     Num,
@@ -154,17 +154,15 @@ def _wider_object(first: Obj, old: Obj, now: Obj, bound: Count, rounds: int) -> 
         elem, key = _stretched(old.elem, elem), _stretched(old.key, key)
     fields = old.fields
     if now.fields != old.fields:
-        if now.fields is None or old.fields is None or rounds > 1:
-            fields = None
-        else:
+        fields = None
+        if now.fields is not None and old.fields is not None:
             left, right = dict(old.fields), dict(now.fields)
             if left.keys() <= right.keys():
-                fields = tuple(
-                    (name, join(left[name], _flat(right[name])) if name in left else join(_flat(right[name]), BOTTOM))
-                    for name in right
-                )
-            else:
-                fields = None
+                # An entry that the iteration made isn't there when the first one begins.
+                wider = tuple((name, join(left.get(name, NONE), _flat(right[name]))) for name in right)
+                fields = wider if rounds == 1 or dict(wider) == left else None
+    if fields is not None and now.kind == "dict":
+        hi = min(hi, len(fields))
     return Obj(
         now.kind,
         lo,
