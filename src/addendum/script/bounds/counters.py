@@ -9,7 +9,7 @@ from addendum.script.bounds.contents import length
 from addendum.script.bounds.machine import Machine
 from addendum.script.bounds.rounds import Round
 from addendum.script.bounds.state import Key, State
-from addendum.script.bounds.values import INF, Count, numeric
+from addendum.script.bounds.values import INF, Count, Num, numeric
 
 
 def iterations(machine: Machine, node: ast.AST, start: State, run: Round) -> tuple[Count, Count]:
@@ -40,8 +40,9 @@ def _limits(machine: Machine, node: ast.AST, start: State, run: Round) -> Iterat
         num, begin = value.num, first.num
         if num.sym != (run.uid, key, 1):
             continue
-        yield _rising(num.dlo, begin.lo, head.hi - _offset(run, key, high=True), num.hi)
-        yield _rising(-num.dhi, -begin.hi, -(head.lo - _offset(run, key, high=False)), -num.lo)
+        below, above = _beyond(machine, node, key, head) if value.real else (False, False)
+        yield _rising(num.dlo, begin.lo, head.hi - _offset(run, key, high=True), num.hi, before=below)
+        yield _rising(-num.dhi, -begin.hi, -(head.lo - _offset(run, key, high=False)), -num.lo, before=above)
     for ident, obj in back.heap.items():
         begin_obj, head_obj = start.heap.get(ident), run.head_heap.get(ident)
         if begin_obj is None or head_obj is None or obj.many or ident in machine.volatile_refs or obj.foreign:
@@ -91,10 +92,35 @@ def _offset(run: Round, key: Key, *, high: bool) -> Count:
     return num.dlo if high else num.dhi
 
 
-def _rising(by: Count, first: Count, at_head: Count, at_back: Count) -> tuple[Count, Count]:
-    """Iterations of a counter that rises by at least `by` from at least `first`, by its limits at head and back."""
+def _beyond(machine: Machine, node: ast.AST, key: Key, head: Num) -> tuple[bool, bool]:
+    """Whether a loop's test keeps a float below its upper limit at the head, and above its lower one: the limits are
+    whole numbers, and the test leaves them out. A counter of whole numbers has the next one as its limit."""
+    if not isinstance(node, ast.While):
+        return False, False
+    test = node.test
+    below = above = False
+    for part in test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]:
+        if not (isinstance(part, ast.Compare) and len(part.ops) == 1):
+            continue
+        left, op, right = part.left, part.ops[0], part.comparators[0]
+        rising = isinstance(op, ast.Lt)
+        if isinstance(left, ast.Constant):
+            left, right, rising = right, left, not rising
+        if not (isinstance(op, ast.Lt | ast.Gt) and isinstance(left, ast.Name) and machine.place(left) == key):
+            continue
+        if isinstance(right, ast.Constant) and type(right.value) is int:
+            below = below or (rising and right.value == head.hi)
+            above = above or (not rising and right.value == head.lo)
+    return below, above
+
+
+def _rising(by: Count, first: Count, at_head: Count, at_back: Count, *, before: bool = False) -> tuple[Count, Count]:
+    """Iterations of a counter that rises by at least `by` from at least `first`, by its limits at head and back; it
+    stays `before` the one at the head if that is so."""
     if by < 1 or abs(first) == INF:
         return INF, INF
-    head = max(0, (at_head - first) // by + 1) if abs(at_head) != INF else INF
+    head = (
+        max(0, -(-(at_head - first) // by) if before else (at_head - first) // by + 1) if abs(at_head) != INF else INF
+    )
     back = max(0, (at_back - first) // by) if abs(at_back) != INF else INF
     return head, back
