@@ -816,20 +816,19 @@ def test_events_of_what_has_none(images: App) -> None:
 
 def test_leaving_the_events(app: App) -> None:
     """Leaving an iteration asks for a clean end: the call in flight is kept, no other is sent."""
-    entered, release = threading.Event(), threading.Event()
+    entered, stop = threading.Event(), threading.Event()
 
     @app.capability("work.do", effect="paid")
     def work() -> str:
         entered.set()
-        release.wait(10)
+        assert stop.wait(10)
         return "kept"
 
     app.capability("work.other", effect="read")(lambda: "never")
     source = CAUGHT
-    events = app.events(app.run, source)
+    events = app.events(app.run, source, stop=stop)
     run = next(events)["run"]
-    entered.wait(10)
-    threading.Timer(0, release.set).start()
+    assert entered.wait(10)
     events.close()
     view = app.show(run)
     assert view.summary.committed == 1
