@@ -248,8 +248,15 @@ class Mortal(MemoryStore):
             return super().append(run, entries, blobs=blobs, lease=lease, beside=beside, last=last)
 
     def begin(self, header: RunHeader, entries: Sequence[Entry], **more: Any) -> tuple[Lease, list[Stored]]:
-        with self._around(entries):
-            return super().begin(header, entries, **more)
+        lease: Lease | None = None
+        try:
+            with self._around(entries):
+                lease, stored = super().begin(header, entries, **more)
+            return lease, stored
+        except Killed:
+            if lease is not None:
+                self.release(lease)  # nobody has it: the lease of a dead process is nobody's
+            raise
 
     @contextmanager
     def _around(self, entries: Sequence[Entry]) -> Iterator[None]:
