@@ -60,9 +60,8 @@ def _limits(machine: Machine, node: ast.AST, start: State, run: Round) -> Iterat
 
 def _cut(machine: Machine, test: ast.expr, start: State, run: Round) -> Count:
     """`while xs: ... xs = xs[k:]`: each iteration takes k elements away, as long as there are any."""
-    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
     best: Count = INF
-    for part in parts:
+    for part in _conditions(test):
         name = part
         if isinstance(part, ast.Compare) and isinstance(part.ops[0], ast.Gt) and isinstance(part.left, ast.Call):
             zero = part.comparators[0]
@@ -92,14 +91,21 @@ def _offset(run: Round, key: Key, *, high: bool) -> Count:
     return num.dlo if high else num.dhi
 
 
+def _conditions(test: ast.expr) -> list[ast.expr]:
+    """What all has to hold where a test does."""
+    return test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+
+
 def _beyond(machine: Machine, node: ast.AST, key: Key, head: Num) -> tuple[bool, bool]:
     """Whether a loop's test keeps a float below its upper limit at the head, and above its lower one: the limits are
-    whole numbers, and the test leaves them out. A counter of whole numbers has the next one as its limit."""
-    if not isinstance(node, ast.While):
-        return False, False
-    test = node.test
+    whole numbers, and the test leaves them out. A counter of whole numbers has the next one as its limit; one that the
+    test itself moves may have got there after it was compared."""
     below = above = False
-    for part in test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]:
+    if not isinstance(node, ast.While):
+        return below, above
+    if any(isinstance(part, ast.NamedExpr) and machine.place(part.target) == key for part in ast.walk(node.test)):
+        return below, above
+    for part in _conditions(node.test):
         if not (isinstance(part, ast.Compare) and len(part.ops) == 1):
             continue
         left, op, right = part.left, part.ops[0], part.comparators[0]
