@@ -36,11 +36,9 @@ class Window:
 
     def take(self, now: float, amount: int | float) -> None:
         """Take an amount now. What is over is forgotten here too, since nobody asks a window that is far from full."""
-        entries = self.entries
-        if entries and entries[0][0] <= now - self.seconds:
+        if self.entries and self.entries[0][0] <= now - self.seconds:
             self.slide(now)
-        entries.append((now if not entries or entries[-1][0] <= now else entries[-1][0], amount))
-        self.level += amount
+        self.add(now, amount)
 
     def undo(self, at: float, amount: int | float) -> None:
         """Take back what was taken at a time: the first entry of this amount from then on, if it isn't over."""

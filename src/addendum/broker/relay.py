@@ -91,7 +91,7 @@ class Relay:
             turn = early.receive()
         finally:
             self.accounts.computed += early.seconds
-        return self._took(turn, 0.0)
+        return self._took(turn)
 
     def _turn(self, advance: Callable[[A, Sequence[Known]], Turn], answer: A, ahead: Sequence[Known]) -> Turn:
         """Let the script go on."""
@@ -99,14 +99,12 @@ class Relay:
         started = clock.monotonic()
         try:
             turn = advance(answer, ahead)
-        except BaseException:
+        finally:
             self.accounts.computed += clock.monotonic() - started
-            raise
-        return self._took(turn, clock.monotonic() - started)
+        return self._took(turn)
 
-    def _took(self, turn: Turn, seconds: float) -> Turn:
-        """Count what a turn took, and send the next answer if it is known."""
-        self.accounts.computed += seconds
+    def _took(self, turn: Turn) -> Turn:
+        """Count what a script said, and send the next answer if it is known."""
         for event in turn.events:
             if isinstance(event, Said):
                 self.accounts.logged += len(event.text.encode("utf-8", "replace"))

@@ -102,7 +102,6 @@ class MemoryStore:
         blobs: Mapping[Digest, bytes] | None = None,
         beside: Beside | None = None,
     ) -> tuple[Lease, list[Stored]]:
-        check_header(header)
         run, prepared, shared = header.run, prepare(entries), self._shared()
         check_blobs(blobs or {})
         with shared.lock:
