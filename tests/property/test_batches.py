@@ -10,41 +10,43 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from adversary.batching import Source, Straying, again, answer, answering, anywhere, cancelling, equal, journal, lived
-from adversary.edits import CHANGING, PRESERVING, edited
-from adversary.programs import Text, make, write
+from adversary.batching import (
+    RETRIES,
+    Source,
+    Straying,
+    again,
+    answer,
+    answering,
+    anywhere,
+    beginnings,
+    cancelling,
+    equal,
+    journal,
+    lived,
+)
+from adversary.programs import Text
 from adversary.world import CATALOG, CENT, Faults, World
-from hypothesis import event, given, note
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from addendum.authority.catalog import Capability, Catalog
 from addendum.authority.grant import Grant, everything, from_json
-from addendum.kernel.policy import Allowances, Retry
+from addendum.kernel.policy import Allowances
 from addendum.runs.prepare import script
 from addendum.script.program import compile_program
 
 seeds = st.integers(0, 2**32)
 strays = st.integers(0, 9)
-RETRIES: tuple[Retry, ...] = ("open", "open", "all", "none")
 
 
 def generated(seed: int, words: tuple[str, ...]) -> Callable[[World], None]:
     """Return the life of a generated script: failures, a crash, revisions with moves, replays."""
-    chance = random.Random(seed)
-    model = make(seed, words=words)
-    texts = [write(model)]
-    for _ in range(2):
-        model, _ = edited(model, chance, PRESERVING + CHANGING, chance.randint(1, 2))
-        texts.append(write(model))
-    note(texts[0].source)
-    fails = {chance.randint(0, 12): "provider_error" for _ in range(chance.randint(0, 2))}
-    point = chance.choice(("after record", "before record", "sent", "after attempt", "after rebind"))
-    crash = (point, chance.randint(1, 9)) if chance.random() < 0.7 else None
+    chance, texts, faults = beginnings(seed, words)
     later = chance.randint(1, 20)
     allowances = Allowances(retry=chance.choice(RETRIES))
 
     def life(world: World) -> None:
-        world.run(texts[0], schedule=seed, faults=Faults(fails=fails, crash=crash))
+        world.run(texts[0], schedule=seed, faults=faults)
         if again(world, schedule=seed + 1, allowances=allowances) is None:
             return
         for number, text in enumerate(texts[1:]):

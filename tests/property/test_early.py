@@ -3,40 +3,27 @@ matching comes to another call and the script is started again (DESIGN section 1
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 
 import pytest
-from adversary.batching import Early, Source, again, equal, lived
-from adversary.edits import CHANGING, PRESERVING, edited
-from adversary.programs import make, write
-from adversary.world import Faults, World
-from hypothesis import event, given, note
+from adversary.batching import RETRIES, Early, Source, again, beginnings, equal, lived
+from adversary.world import World
+from hypothesis import event, given
 from hypothesis import strategies as st
 
-from addendum.kernel.policy import Allowances, Retry
+from addendum.kernel.policy import Allowances
 
 seeds = st.integers(0, 2**32)
 chunks = st.integers(1, 4)
-RETRIES: tuple[Retry, ...] = ("open", "open", "all", "none")
 
 
 def generated(seed: int, words: tuple[str, ...]) -> Callable[[World], None]:
     """Return the life of a generated script: failures, a crash, revisions that keep, move and change calls, replays."""
-    chance = random.Random(seed)
-    model = make(seed, words=words)
-    texts = [write(model)]
-    for _ in range(2):
-        model, _ = edited(model, chance, PRESERVING + CHANGING, chance.randint(1, 2))
-        texts.append(write(model))
-    note(texts[0].source)
-    fails = {chance.randint(0, 12): "provider_error" for _ in range(chance.randint(0, 2))}
-    point = chance.choice(("after record", "before record", "sent", "after attempt", "after rebind"))
-    crash = (point, chance.randint(1, 9)) if chance.random() < 0.7 else None
+    chance, texts, faults = beginnings(seed, words)
     allowances = Allowances(retry=chance.choice(RETRIES), supersede=chance.random() < 0.5)
 
     def life(world: World) -> None:
-        world.run(texts[0], schedule=seed, faults=Faults(fails=fails, crash=crash))
+        world.run(texts[0], schedule=seed, faults=faults)
         if again(world, schedule=seed + 1, allowances=allowances) is None:
             return
         for number, text in enumerate(texts[1:]):

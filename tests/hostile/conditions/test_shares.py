@@ -126,18 +126,23 @@ def spent(family: Family) -> None:
     assert len(family.made) == MOST
 
 
+def share_comes_back_while(family: Family, ends: str, status: str, goes_on: str) -> None:
+    """End a child of P, which is over by then, and let a child go on at the moment when P's share goes back to G."""
+    for name in ("P", ends):
+        family.one.approve(name, {"ok": True})
+    assert family.one.resume("P").status == "completed"
+    after: list[str] = []
+    family.store.when, family.store.then = _share_of_p_comes_back, lambda: after.append(family.resume_well(goes_on))
+    assert family.one.resume(ends).status == status
+    assert after == ["completed"]
+    spent(family)
+
+
 def test_a_child_that_goes_on_while_its_end_brings_its_parents_share_back(family: Family) -> None:
     """Its lease is free by then."""
     assert family.run("P", 1, 6, "G", ask=True) == "waiting"
     assert family.run("C", 3, 4, "P", ask=True, fails=True) == "waiting"
-    for name in ("P", "C"):
-        family.one.approve(name, {"ok": True})
-    assert family.one.resume("P").status == "completed"
-    after: list[str] = []
-    family.store.when, family.store.then = _share_of_p_comes_back, lambda: after.append(family.resume_well("C"))
-    assert family.one.resume("C").status == "failed"
-    assert after == ["completed"]
-    spent(family)
+    share_comes_back_while(family, ends="C", status="failed", goes_on="C")
 
 
 def test_a_sibling_that_goes_on_while_a_childs_end_brings_its_parents_share_back(family: Family) -> None:
@@ -145,14 +150,7 @@ def test_a_sibling_that_goes_on_while_a_childs_end_brings_its_parents_share_back
     assert family.run("P", 1, 7, "G", ask=True) == "waiting"
     assert family.run("C2", 3, 3, "P", fails=True) == "failed"
     assert family.run("C", 0, 1, "P", ask=True) == "waiting"
-    for name in ("P", "C"):
-        family.one.approve(name, {"ok": True})
-    assert family.one.resume("P").status == "completed"
-    after: list[str] = []
-    family.store.when, family.store.then = _share_of_p_comes_back, lambda: after.append(family.resume_well("C2"))
-    assert family.one.resume("C").status == "completed"
-    assert after == ["completed"]
-    spent(family)
+    share_comes_back_while(family, ends="C", status="completed", goes_on="C2")
 
 
 def test_a_child_that_begins_and_ends_in_front_of_its_parents_end(family: Family) -> None:

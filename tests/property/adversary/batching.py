@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -9,16 +10,38 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from hypothesis import note
 
 from addendum.canon import Json
 from addendum.errors import LimitExceeded, NotFound, UsageError
 from addendum.kernel.batch import Batches
+from addendum.kernel.policy import Retry
 from addendum.ports import Answer, Known, Limits, Script, Turn
 from addendum.records.history import Record
 from addendum.runs.operate import approve, cancel
 from addendum.script.program import Program, compile_program
+from adversary.edits import CHANGING, PRESERVING, edited
 from adversary.inprocess import InProcess, InProcessSession
-from adversary.world import RUN, Step, World
+from adversary.programs import Text, make, write
+from adversary.world import RUN, Faults, Step, World
+
+RETRIES: tuple[Retry, ...] = ("open", "open", "all", "none")
+
+
+def beginnings(seed: int, words: tuple[str, ...]) -> tuple[random.Random, list[Text], Faults]:
+    """Return what a generated script's life begins with: chance, the script and two revisions that keep, move and
+    change calls, and the failures and the crash of its first attempt."""
+    chance = random.Random(seed)
+    model = make(seed, words=words)
+    texts = [write(model)]
+    for _ in range(2):
+        model, _ = edited(model, chance, PRESERVING + CHANGING, chance.randint(1, 2))
+        texts.append(write(model))
+    note(texts[0].source)
+    fails = {chance.randint(0, 12): "provider_error" for _ in range(chance.randint(0, 2))}
+    point = chance.choice(("after record", "before record", "sent", "after attempt", "after rebind"))
+    crash = (point, chance.randint(1, 9)) if chance.random() < 0.7 else None
+    return chance, texts, Faults(fails=fails, crash=crash)
 
 
 @dataclass
