@@ -167,9 +167,9 @@ class EmbeddedSandbox:
             launcher, self._launcher = self._launcher, None
         if pool is not None:
             pool.__exit__(None, None, None)
-        if launcher is not None:
-            launcher.close()
         self._keeper.close()
+        if launcher is not None:
+            launcher.close()  # last: a worker that is just being started reads its launcher yet
         self._threads.shutdown(wait=False)
 
     def _hint(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from tests.sandboxes import need
 from addendum.errors import LimitExceeded, SandboxCrashed, SandboxMissing, UsageError
 from addendum.ports import Answer, Limits, Returned
 from addendum.records.outcome import Success
+from addendum.sandbox import confine
 from addendum.sandbox.embedded import EmbeddedSandbox
 from addendum.testing.driving import by_hand, drive
 
@@ -125,6 +127,30 @@ def test_a_prepared_session_that_nobody_wants_ends_with_the_sandbox() -> None:
     sandbox.prepare(Limits())
     sandbox.close()
     assert gone(pid)
+
+
+def test_a_sandbox_that_is_closed_while_a_worker_starts_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What starts the worker reads its launcher some time after the host began to start it."""
+    need("bwrap")
+    slow = tmp_path / "sh"
+    slow.write_text('#!/bin/sh\nsleep 0.3\nexec /bin/sh "$@"\n', "utf-8")
+    slow.chmod(0o700)
+
+    memory_file = confine.memory_file
+
+    def slowly(name: str, content: bytes) -> tuple[int, str]:
+        return memory_file(name, content.replace(b"#!/bin/sh", b"#!" + os.fsencode(slow)))
+
+    monkeypatch.setattr(confine, "memory_file", slowly)
+    sandbox = EmbeddedSandbox()
+    sandbox.prepare(Limits())
+    assert sandbox.confined
+    time.sleep(0.1)
+    sandbox.close()
+    time.sleep(0.5)
+    assert capfd.readouterr() == ("", "")
 
 
 THREE = by_hand(
