@@ -16,6 +16,7 @@ from typing import Any
 import journals
 from floor import Floor
 from machine import resident
+from parts import Parts
 
 from addendum import App
 from addendum.store.sqlite import SqliteStore
@@ -110,6 +111,18 @@ def calls(folder: Path, count: int, slices: int) -> dict[str, Any]:
     return found
 
 
+def bare(folder: Path, count: int, slices: int) -> dict[str, Any]:
+    """Measure the parts of a call without anything between them, in turns with the floor."""
+    floor, found = Floor(folder), []
+    each = count // slices
+    with Parts(floor) as parts:
+        parts.seconds(each)
+        for _ in range(slices):
+            least = floor.seconds(each)
+            found.append(parts.seconds(each) / least)
+    return {"floors": found}
+
+
 def wide(folder: Path, width: int, times: int) -> dict[str, Any]:
     """Measure fan-outs: whole runs, from admission to the written end."""
     bench = Bench(folder)
@@ -187,6 +200,7 @@ def large(folder: Path, count: int, times: int) -> dict[str, Any]:
 
 JOBS = {
     "calls": calls,
+    "bare": bare,
     "wide": wide,
     "crash": crash,
     "recover": recover,
