@@ -31,7 +31,6 @@ from addendum.authority.catalog import MAX_PAYLOAD, MAX_RESULT, Capability, Cata
 from addendum.authority.declare import declare
 from addendum.authority.grant import everything
 from addendum.authority.money import nano, usd
-from addendum.broker.journal import Journal
 from addendum.broker.principal import Ledgers
 from addendum.broker.reconcile import Question
 from addendum.broker.schema import Schemas
@@ -330,8 +329,7 @@ class App(Writing):
         allowed = given.allowances(supersede, retry, drops, moves)
         context = self._context()
         drawn = revising.plan(context, run, text, args=args, policy=policy, allowances=allowed)
-        committed = Journal(context.store, run).read().committed
-        return Planned(revising.planned(run, drawn, committed), drawn.plan)
+        return Planned(revising.planned(drawn), drawn.plan)
 
     def revise(
         self,

@@ -3,15 +3,19 @@ matching comes to another call and the script is started again (DESIGN section 1
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
-from adversary.batching import RETRIES, Early, Source, again, beginnings, equal, lived
+from adversary.batching import RETRIES, Early, OneByOne, Source, Straying, again, beginnings, equal, lived
 from adversary.world import World
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from addendum.canon import Json
+from addendum.errors import LimitExceeded
 from addendum.kernel.policy import Allowances
+from addendum.ports import Answer, Known, Limits, Script, Served, Turn
 
 seeds = st.integers(0, 2**32)
 chunks = st.integers(1, 4)
@@ -86,4 +90,38 @@ def test_a_call_that_changed_between_two_chunks_is_decided_on_by_the_matching() 
 
         early = alike(life, 2)
         counts.append(early.sent - early.received)
-    assert set(counts) == {0, 1}, "seen before anything leaves early, and only afterwards"
+    # A plan of its own, that of the revision and its attempt.
+    assert set(counts) == {0, 3}, "seen before anything leaves early, and only afterwards"
+
+
+class Short(OneByOne):
+    """A session whose turns have time for so many calls."""
+
+    def advance(self, answer: Answer | None, ahead: Sequence[Known] = ()) -> Turn:
+        """Run to quiescence."""
+        turn = super().advance(answer, ahead)
+        if sum(isinstance(event, Served) for event in turn.events) > 3:
+            raise LimitExceeded("too long", hint="Less.", limit="turn_seconds")
+        return turn
+
+
+class Hurried(Straying):
+    """A sandbox of such sessions."""
+
+    def open(self, script: Script, args: Json, *, limits: Limits, nonce: str) -> Any:
+        """Return a session."""
+        return Short(super().open(script, args, limits=limits, nonce=nonce).session)
+
+
+def test_a_turn_that_is_too_long_with_what_travels_ahead_is_done_without() -> None:
+    """Calls that the script made one at a time don't run into a turn's limit because they are known by now: not in a
+    plan, a revision or a replay."""
+
+    def life(world: World) -> None:
+        world.run(Source(LINE), schedule=1)
+        world.revise(Source(LINE + "# again\n"), schedule=2)
+        assert again(world, schedule=3) is not None
+
+    world = lived(life, None, Hurried(None))
+    assert [step.result.status for step in world.steps if step.result] == ["completed"] * 3
+    equal(lived(life, None), world)

@@ -11,15 +11,13 @@ from typing import Any
 from addendum import canon
 from addendum.broker import fit
 from addendum.broker.dispatch import Answered
-from addendum.broker.feed import Feed
 from addendum.broker.journal import stow
 from addendum.broker.reconcile import commit_answers
 from addendum.broker.relay import Relay
 from addendum.broker.settle import Settler
+from addendum.broker.shortcuts import Shortcuts
 from addendum.canon import Digest, Json
 from addendum.errors import LimitExceeded, NotJson, SandboxError, SandboxMissing, StoreError
-from addendum.kernel import binding
-from addendum.kernel.batch import batches
 from addendum.kernel.loop import (
     Astray,
     Bind,
@@ -36,7 +34,7 @@ from addendum.kernel.loop import (
     Suspended,
     Wait,
 )
-from addendum.ports import BatchSession, End, Raised, Returned, Session
+from addendum.ports import End, Raised, Returned, Session
 from addendum.records.entries import Ref
 from addendum.records.history import Record
 from addendum.records.stored import Entry
@@ -70,7 +68,6 @@ class Drive:
     settler: Settler
     open_session: Callable[[float], Session]
     new_loop: Callable[[], Loop]
-    new_feed: Callable[[Loop], Feed | None]
     max_result: int
     stop_requested: threading.Event
     loop: Loop
@@ -78,13 +75,13 @@ class Drive:
     missing: SandboxMissing | None = None
     """The sandbox isn't here: whoever asked for the run is told so, and nothing of it was done."""
     _relay: Relay | None = None
-    _ahead: bool = True
-    """Whether settled calls travel ahead of the script: until it asks for something else."""
-    _batched: bool = True
-    """Whether results are handed over in batches: until the script does something else than they rest on."""
+    _shortcuts: Shortcuts = field(init=False)
     _started: float = 0.0
     _renewed: float = 0.0
     _looked: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._shortcuts = Shortcuts(self.settler.journal, self.settler.clock)
 
     def run(self) -> Ending:
         """Drive the script to its end, a stop, or a wait that only a person ends; then let calls in flight land."""
@@ -109,7 +106,7 @@ class Drive:
             result = self._steps()
             self._close()
             if isinstance(result, Astray):
-                self._without(result)
+                self._shortcuts.without(result)
                 # Nothing was sent on the strength of what travelled ahead or in a batch: what is in flight, or waits
                 # for room, for time or for a person, was asked for.
                 self.loop = self.loop.again(self.new_loop())
@@ -117,25 +114,11 @@ class Drive:
                 continue
             return self._ended(result)
 
-    def _without(self, astray: Astray) -> None:
-        """Do without what led an execution astray. Raises `ProtocolViolation` where nothing could."""
-        if astray.batch and self._batched:
-            self._batched = False
-        elif not astray.batch and self._ahead:
-            self._ahead = False
-        else:
-            what = "says that an answer arrived which was in no batch" if astray.batch else "was answered by nobody"
-            binding.refuse(f"it {what}: {astray.identity!r}")
-
     def _steps(self) -> Result:
-        settler, accounts = self.settler, self.settler.accounts
+        accounts = self.settler.accounts
         accounts.logged = 0
         session = self.open_session(accounts.computed)
-        feed = self.new_feed(self.loop) if self._ahead else None
-        self._relay = relay = Relay(session, feed, settler.journal, accounts, settler.clock)
-        if isinstance(session, BatchSession) and self._batched:
-            claims = self.loop.claims
-            self.loop.batches = batches(claims.sources.candidate, claims.prefix.values(), settler.journal.size)
+        self._relay = relay = self._shortcuts.relay(session, self.loop, accounts)
         steps = self.loop.run()
         reply: Reply = None
         while True:
@@ -144,10 +127,9 @@ class Drive:
             except StopIteration as stop:
                 result: Result = stop.value
                 return result
-            if relay.sent is not None and isinstance(request, Settle | Wait) and not self.stop_requested.is_set():
-                # The script is ahead of what may be decided. (With a stop requested, nothing is: the drive ends.)
-                steps.close()
-                return Astray(relay.sent.identity)
+            if isinstance(request, Settle | Wait) and (astray := relay.astray) and not self.stop_requested.is_set():
+                steps.close()  # with a stop requested, nothing is decided: the drive ends
+                return astray
             reply = self._answer(request, relay)
 
     def _answer(self, request: Request, relay: Relay) -> Reply:

@@ -5,18 +5,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from addendum.broker.journal import Journal
 from addendum.identity import on_main_strand
 from addendum.ports import Known
 from addendum.records.history import Record
+from addendum.records.outcome import Outcome
 
 CHUNK = 256
 """Calls in a chunk at most. The first one has `FIRST`, each other twice as many as the one before: the sooner the
 script computes, the sooner the host can do something else meanwhile."""
 FIRST = 64
 CHUNK_BYTES = 1024 * 1024
+
+
+class Results(Protocol):
+    """Where the results of records are read: a run's journal, or what a plan has of it."""
+
+    def spend(self, record: Record) -> tuple[Outcome, int]:
+        """Return a record's outcome, which is handed over now, and how many bytes of JSON its result is."""
+
+    def size(self, record: Record) -> int:
+        """Return how many bytes of JSON a record's result is, 0 for a failure."""
 
 
 class Chunk(NamedTuple):
@@ -31,7 +41,7 @@ class Chunk(NamedTuple):
 class Feed:
     """Hands out known calls, a chunk at a time."""
 
-    journal: Journal
+    results: Results
     records: list[Record]
     next: int = 0
     _most: int = FIRST
@@ -61,11 +71,11 @@ class Feed:
         self._most = 2 * most
         while at < len(self.records) and len(found) < most and room > 0:
             record = self.records[at]
-            if found and self.journal.size(record) > room:
+            if found and self.results.size(record) > room:
                 break
             at += 1
             assert record.identity is not None
-            outcome, size = self.journal.spend(record)
+            outcome, size = self.results.spend(record)
             room -= size
             found.append(Known(record.identity, outcome))
         return Chunk(start, at, tuple(found))

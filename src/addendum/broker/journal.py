@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from addendum import canon
@@ -202,6 +203,25 @@ class Journal:
                 self._remember(stored)
         if seq not in self._results and seq not in self._failures:
             raise StoreCorrupt(f"Entry {seq} of run {self.run} is no record any more.", hint=DAMAGED)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A journal's results for who only looks: none is forgotten, as a drive may hand it over next. `made_up` are
+    results without a record, by the sequence number that stands for one."""
+
+    journal: Journal
+    made_up: Mapping[int, Json]
+
+    def spend(self, record: Record) -> tuple[Outcome, int]:
+        """Return a record's outcome, and how many bytes of JSON its result is."""
+        if record.seq in self.made_up:
+            return Success(self.made_up[record.seq]), 0
+        return self.journal.outcome(record), self.journal.size(record)
+
+    def size(self, record: Record) -> int:
+        """Return how many bytes of JSON a record's result is, 0 for a failure."""
+        return 0 if record.seq in self.made_up else self.journal.size(record)
 
 
 def _weight(result: Mapping[str, Any]) -> int:

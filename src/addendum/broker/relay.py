@@ -1,8 +1,8 @@
-"""What goes to and fro between a drive and its session: answers, what travels ahead of them, and turns.
+"""What goes to and fro between a driver of the loop and its session: answers, what travels ahead of them, and turns.
 
 In a replay the script computes while the host checks what it did before. Where a turn ends in the very call that the
 journal has next, its answer leaves at once, with what comes after it, and the turn is matched meanwhile. Nothing is
-sent on the strength of that: until the matching has come to the same call, a drive neither decides on a call nor waits
+sent on the strength of that: until the matching has come to the same call, a driver neither decides on a call nor waits
 for one, and if it comes to another, the execution was led astray and starts again without what travels ahead.
 """
 
@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from addendum import canon
-from addendum.authority.accounts import Accounts
-from addendum.broker.feed import Feed
-from addendum.broker.journal import Journal
+from addendum.broker.feed import Feed, Results
 from addendum.errors import LimitExceeded, NotJson
 from addendum.kernel.loop import Astray, HandOver
 from addendum.ports import Answer, BatchSession, Clock, EarlySession, Issued, Known, Said, Session, Turn
@@ -23,7 +21,23 @@ from addendum.records.history import Record
 
 A = TypeVar("A")
 OF_A_TURN = frozenset({"turn_seconds", "memory"})
-"""Limits of the sandbox that a batch may run into where its results, one at a time, don't."""
+"""Limits of the sandbox that a turn may run into with a batch, or with what travelled ahead of the script, where it
+doesn't with one result at a time."""
+
+
+class Counted(Protocol):
+    """Where it counts what a script takes: seconds that it computed, and bytes of text that it logged."""
+
+    computed: float
+    logged: int
+
+
+@dataclass(slots=True)
+class Uncounted:
+    """Of a script that nobody pays for."""
+
+    computed: float = 0.0
+    logged: int = 0
 
 
 class Sent(NamedTuple):
@@ -40,8 +54,8 @@ class Relay:
 
     session: Session
     feed: Feed | None
-    journal: Journal
-    accounts: Accounts
+    results: Results
+    accounts: Counted
     clock: Clock
     sent: Sent | None = field(default=None, init=False)
     """What left early and hasn't been asked for by the matching; until it has, nothing may be decided."""
@@ -51,7 +65,13 @@ class Relay:
     def __post_init__(self) -> None:
         self._early = self.session if self.feed is not None and isinstance(self.session, EarlySession) else None
 
-    def start(self) -> Turn:
+    @property
+    def astray(self) -> Astray | None:
+        """What a driver that would decide on a call, or wait for one, has to know: the script is ahead of what may be
+        decided, which nothing but an answer that left early can lead to."""
+        return None if self.sent is None else Astray(self.sent.identity)
+
+    def start(self) -> Turn | Astray:
         """Start the script."""
         return self._turn(self.session.advance, None, self.feed.chunk() if self.feed else ())
 
@@ -59,19 +79,14 @@ class Relay:
         """Hand results over as a step of the loop says. Raises what the session raises."""
         if self.sent is not None:
             return self._arrived(self.sent, step)
-        spend, feed = self.journal.spend, self.feed
+        spend, feed = self.results.spend, self.feed
         first = Answer(step.call.number, spend(step.record)[0])
         if not step.batch:
             return self._turn(self.session.advance, first, feed.after(step.record.seq) if feed else ())
         assert isinstance(self.session, BatchSession)
         answers = [first, *(Answer(call.number, spend(record)[0]) for call, record in step.batch)]
         ahead = feed.after(step.batch[-1][1].seq) if feed else ()
-        try:
-            return self._turn(self.session.advance_all, answers, ahead)
-        except LimitExceeded as error:
-            if error.facts.get("limit") not in OF_A_TURN:
-                raise
-            return Astray(step.call.identity, batch=True)
+        return self._turn(self.session.advance_all, answers, ahead, Astray(step.call.identity, batch=True))
 
     def close(self) -> None:
         """Let go of the script, wherever it is. What it computed on the strength of an answer that left early counts,
@@ -85,23 +100,40 @@ class Relay:
         early = self._early
         assert early is not None
         if sent != (step.call.identity, step.call.number, step.record.seq) or step.batch:
-            return Astray(step.call.identity)
+            return Astray(sent.identity)
         self.sent = None
         try:
             turn = early.receive()
+        except LimitExceeded as error:
+            return self._over(error)
         finally:
             self.accounts.computed += early.seconds
         return self._took(turn)
 
-    def _turn(self, advance: Callable[[A, Sequence[Known]], Turn], answer: A, ahead: Sequence[Known]) -> Turn:
-        """Let the script go on."""
+    def _turn(
+        self,
+        advance: Callable[[A, Sequence[Known]], Turn],
+        answer: A,
+        ahead: Sequence[Known],
+        batch: Astray | None = None,
+    ) -> Turn | Astray:
+        """Let the script go on. `batch` is what it is if it can't in one turn, of a batch."""
         clock = self.clock
         started = clock.monotonic()
         try:
             turn = advance(answer, ahead)
+        except LimitExceeded as error:
+            return self._over(error, batch)
         finally:
             self.accounts.computed += clock.monotonic() - started
         return self._took(turn)
+
+    def _over(self, error: LimitExceeded, batch: Astray | None = None) -> Astray:
+        """Do without what may have made a turn too long. Raises the error if nothing has."""
+        ahead = self.feed is not None and self.feed.next > 0
+        if error.facts.get("limit") not in OF_A_TURN or not (batch or ahead):
+            raise error
+        return batch or Astray("")
 
     def _took(self, turn: Turn) -> Turn:
         """Count what a script said, and send the next answer if it is known."""
@@ -118,7 +150,7 @@ class Relay:
         if record is None:
             self._early = None
         elif isinstance(asked, Issued) and _asks_for(asked, record):
-            outcome = self.journal.spend(record)[0]
+            outcome = self.results.spend(record)[0]
             session.send(Answer(asked.call, outcome), self.feed.after(record.seq))
             self.feed.fetch()
             self.sent = Sent(asked.identity, asked.call, record.seq)

@@ -4,8 +4,8 @@ Whoever drives it answers each request; a run, a plan, a step by hand are the sa
 
 | request | the driver | answers with |
 | --- | --- | --- |
-| `Start` | opens the session and runs the script to quiescence | a `Turn` |
-| `HandOver` | hands a record's outcome over (and others after it) and runs on to quiescence | a `Turn` |
+| `Start` | opens the session and runs the script to quiescence | a `Turn`, or `Astray` |
+| `HandOver` | hands a record's outcome over (and others after it) and runs on to quiescence | the same |
 | `Bind` | notes that records belong to other identities from here on | None, or a `Halt` |
 | `Settle` | decides on new calls, and sends those that may be sent | what is settled at once, a `Halt`, or `Held` |
 | `Wait` | waits until at least one call in flight is settled | those records in order; none if nothing can come |
@@ -182,6 +182,8 @@ class Loop:
         turn = yield Start()
         left: deque[int] = deque()
         while True:
+            if isinstance(turn, Astray):
+                return turn
             assert isinstance(turn, Turn)
             astray = self._ingest(turn, left)
             if astray is not None:
@@ -214,8 +216,6 @@ class Loop:
             if step.batch:
                 left.extend(call.number for call in (step.call, *(other for other, _ in step.batch)))
             turn = yield step
-            if isinstance(turn, Astray):
-                return turn
             step.call.forget()
 
     def again(self, fresh: Loop) -> Loop:

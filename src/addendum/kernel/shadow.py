@@ -4,17 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from addendum.canon import Json
 from addendum.identity import JOIN
 from addendum.kernel.calls import Call
-from addendum.kernel.loop import Bind, Finished, HandOver, Held, Loop, Reply, Settle, Start, Suspended, Wait
-from addendum.ports import Answer, End, Session
+from addendum.kernel.loop import Astray, Bind, Finished, HandOver, Held, Loop, Reply, Settle, Start, Suspended, Wait
+from addendum.ports import Answer, End, Session, Turn
 from addendum.records.history import Record
-from addendum.records.outcome import Outcome, Success
+from addendum.records.outcome import Outcome
 
 _TRANSIENT = 1 << 60
 """Sequence numbers of what a shadow makes up: a sleep that is over, a race's winner. Above every real one."""
+
+
+class Carrier(Protocol):
+    """What carries results to a session, and turns back."""
+
+    @property
+    def astray(self) -> Astray | None:
+        """Set while the script is ahead of what may be decided."""
+
+    def start(self) -> Turn | Astray:
+        """Start the script."""
+
+    def hand(self, step: HandOver) -> Turn | Astray:
+        """Hand results over as a step of the loop says."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneByOne:
+    """Carries one result at a time, and nothing ahead. `outcome` reads a record's."""
+
+    session: Session
+    outcome: Callable[[Record], Outcome]
+    astray: None = None
+
+    def start(self) -> Turn:
+        """Start the script."""
+        return self.session.advance(None)
+
+    def hand(self, step: HandOver) -> Turn:
+        """Hand a result over."""
+        return self.session.advance(Answer(step.call.number, self.outcome(step.record)))
 
 
 @dataclass(slots=True)
@@ -34,15 +66,15 @@ class Shadow:
 
 def shadow(
     loop: Loop,
-    session: Session,
-    outcome: Callable[[Record], Outcome],
+    carrier: Carrier,
+    made_up: dict[int, Json],
     pretend: frozenset[str] = frozenset({"ctx.race", "ctx.sleep"}),
-) -> Shadow:
-    """Replay a candidate. `outcome` reads a record's outcome; what is in `pretend` is answered without a record, as
-    its answer depends on nothing outside. A sleep is over when nothing else can go on, unless it is in a race with a
-    branch that waits for new work. Raises what the session raises."""
+) -> Shadow | Astray:
+    """Replay a candidate. What is in `pretend` is answered without a record, as its answer depends on nothing outside:
+    these results are put into `made_up`, by the sequence number that stands for a record's, before they are handed
+    over. A sleep is over when nothing else can go on, unless it is in a race with a branch that waits for new work.
+    Returns what led the script astray, if anything did. Raises what the session raises."""
     found = Shadow(loop)
-    made_up: dict[int, Json] = {}
     held: set[int] = set()
     asleep: list[Call] = []
     steps = loop.run()
@@ -57,15 +89,19 @@ def shadow(
                 case Suspended(calls):
                     found.pending = calls
                     found.frontier = tuple(call for call in calls if not call.is_read)
+                case Astray() as astray:
+                    return astray
                 case other:
                     raise AssertionError(f"a shadow can't end as {other!r}") from None
             return found
+        if isinstance(request, Settle | Wait) and carrier.astray is not None:
+            steps.close()
+            return carrier.astray
         match request:
             case Start():
-                reply = session.advance(None)
-            case HandOver(call, record):
-                known = Success(made_up[record.seq]) if record.seq in made_up else outcome(record)
-                reply = session.advance(Answer(call.number, known))
+                reply = carrier.start()
+            case HandOver():
+                reply = carrier.hand(request)
             case Bind(claims, late):
                 found.moved.extend(claims)
                 if late:

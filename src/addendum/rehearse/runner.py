@@ -216,5 +216,4 @@ def act(context: Context, scenario: Scenario, step: Step) -> StepResult:
             return revise(context, RUN, step.value, args=args, policy=policy, allowances=allowances)
         case _:
             drawn = plan(context, RUN, step.value, args=args, policy=policy, allowances=allowances)
-            with driving(context, RUN) as journal:
-                return planned(RUN, drawn, journal.history.committed)
+            return planned(drawn)

@@ -13,7 +13,6 @@ from addendum.broker.desk import open_desk
 from addendum.broker.dispatch import Dispatcher
 from addendum.broker.draft import Draft
 from addendum.broker.drive import Drive, Ending
-from addendum.broker.feed import Feed, main_strand
 from addendum.broker.reconcile import ask_providers, commit_answers, unresolved
 from addendum.broker.settle import Settler
 from addendum.canon import Digest, Json
@@ -95,10 +94,6 @@ class Attempt:
             position = scene.program.positions.get(call.site_position)
             return position.fingerprint or "" if position is not None else ""
 
-        def feed(started: Loop) -> Feed | None:
-            known = main_strand(started.claims.prefix.values())
-            return Feed(journal, known) if known else None
-
         grant, first = from_json(journal.history.grant or {}), loop()
         settler = Settler(
             journal=journal,
@@ -124,7 +119,6 @@ class Attempt:
             settler=settler,
             open_session=session,
             new_loop=loop,
-            new_feed=feed,
             max_result=context.max_result,
             stop_requested=self.stop,
             loop=first,

@@ -12,14 +12,16 @@ from addendum import canon
 from addendum.authority.envelope import cost, rooms
 from addendum.authority.money import usd
 from addendum.broker.desk import open_desk
-from addendum.broker.journal import Journal
+from addendum.broker.journal import Journal, Kept
+from addendum.broker.relay import Uncounted
+from addendum.broker.shortcuts import Shortcuts
 from addendum.canon import Json
 from addendum.errors import Rejected, SandboxError
 from addendum.gate.judge import Verdict, static
 from addendum.kernel.decide import Rule
 from addendum.kernel.loop import Halt, Loop
 from addendum.kernel.policy import Allowances
-from addendum.kernel.shadow import shadow
+from addendum.kernel.shadow import Shadow, shadow
 from addendum.plan import Plan, draw, to_json
 from addendum.records import entries
 from addendum.records.stored import Entry
@@ -42,6 +44,7 @@ UNCHANGED: Any = object()
 class Drawn:
     """A plan, with what it was drawn from; or the admission that refused the source."""
 
+    journal: Journal
     admission: Admission
     plan: Plan | None = None
     ready: Scene | None = None
@@ -89,7 +92,7 @@ def _draw(
         args = journal.value(history.request_args if unwritten else current(journal).args)
     admission = admit(source, context.catalog, granted(journal), revision=True)
     if admission.program is None:
-        return Drawn(admission)
+        return Drawn(journal, admission)
     named(history, allowances)
     ready = scene(journal, admission.program, canon.digest(args), policy_of(journal, policy), allowances)
     found = _plan(context, ready, admission.program, args)
@@ -101,7 +104,7 @@ def _draw(
         admission, found.new_work = within(admission, context.catalog, accounts, replayed)
         found.new_cost = cost(found.new_work, context.catalog)
         if admission.program is None:
-            return Drawn(admission)
+            return Drawn(journal, admission)
     found.rooms = rooms(found.new_work, context.catalog, accounts.grant, lambda limit: sum(accounts.level(limit)))
     context.tell(
         {
@@ -113,43 +116,57 @@ def _draw(
             "seconds": context.clock.monotonic() - begun,
         }
     )
-    return Drawn(admission, found, ready, args)
+    return Drawn(journal, admission, found, ready, args)
 
 
 def _plan(context: Context, ready: Scene, program: Program, args: Json) -> Plan:
     journal = ready.journal
     history = journal.history
     found = Plan(revision=program.revision, args_digest=ready.args_digest, at=(history.seq, history.chain))
-    claims = ready.claims(0)
     if ready.policy.relocation == "strict":
-        examples = static(claims, ready.allowances)
+        examples = static(ready.claims(0), ready.allowances)
         if examples:
             found.verdict = Verdict(counterexamples=examples)
             return found
-    grant = granted(journal)
+    replayed = _replay(context, ready, program, args)
+    if isinstance(replayed, Halt):
+        found.stop = replayed
+        return found
     rule = Rule(
-        claims=claims,
+        claims=replayed.loop.claims,
         catalog=context.catalog,
-        grant=grant,
+        grant=granted(journal),
         policy=ready.policy,
         allowances=ready.allowances,
         drive=history.drives + 1,
         attempts=dict(history.attempts),
     )
-    session = context.sandbox.open(
-        script(program), canon.plain(args), limits=context.limits, nonce=context.clock.token()
-    )
-    try:
-        replayed = shadow(Loop(claims, max_payload=context.max_payload), session, journal.outcome)
-    except SandboxError as error:
-        found.stop = Halt("sandbox", error.message, error.hint)
-        return found
-    finally:
-        session.close()
     draw(replayed, rule, found, ready.dropped)
     for call in found.diverging[:SHOWN]:
         found.committed[call.seq] = _asked(journal, call.seq)
     return found
+
+
+def _replay(context: Context, ready: Scene, program: Program, args: Json) -> Shadow | Halt:
+    """Replay a candidate, and once more if a shortcut led it astray."""
+    made_up: dict[int, Json] = {}
+    shortcuts = Shortcuts(Kept(ready.journal, made_up), context.clock)
+    while True:
+        session = context.sandbox.open(
+            script(program), canon.plain(args), limits=context.limits, nonce=context.clock.token()
+        )
+        loop = Loop(ready.claims(0), max_payload=context.max_payload)
+        relay = shortcuts.relay(session, loop, Uncounted())
+        try:
+            found = shadow(loop, relay, made_up)
+            if isinstance(found, Shadow):
+                return found
+            shortcuts.without(found)
+        except SandboxError as error:
+            return Halt("sandbox", error.message, error.hint)
+        finally:
+            relay.close()
+        made_up.clear()
 
 
 def _asked(journal: Journal, seq: int) -> Json:
@@ -277,8 +294,9 @@ def explain(found: Plan) -> tuple[str, str]:
     return "", ""
 
 
-def planned(run: str, drawn: Drawn, committed: int) -> StepResult:
+def planned(drawn: Drawn) -> StepResult:
     """Return a plan as the result of a step that only plans."""
+    run, committed = drawn.journal.run, drawn.journal.history.committed
     if drawn.plan is None:
         return not_admitted(run, drawn.admission, committed)
     data = to_json(drawn.plan)
@@ -306,8 +324,8 @@ def foresee(context: Context, run: str, source: str | None, **asked: Any) -> tup
     """Plan as `plan` does, and return what is said of it too: with the run's cost and revision, and the worst case of
     the whole script (calls per capability, and their price as decimal text; None for no bound). Raises `NotFound`."""
     drawn = plan(context, run, source, **asked)
-    history = Journal(context.store, run).read()
-    result = planned(run, drawn, history.committed)
+    history = drawn.journal.history
+    result = planned(drawn)
     result.total_cost = sum(totals.cost for totals in history.totals.values())
     result.revision = history.revision
     if drawn.plan is not None:

@@ -162,7 +162,7 @@ def anywhere() -> Iterator[None]:
         return Batches(tuple(sorted(record.order for record in records)), size)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("addendum.broker.drive.batches", batches)
+        patch.setattr("addendum.broker.shortcuts.batches", batches)
         yield
 
 

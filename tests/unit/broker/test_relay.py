@@ -75,11 +75,16 @@ def test_a_turn_that_is_received_counts() -> None:
     assert (accounts.computed, relay.sent) == (2.0, None)
 
 
-def test_a_turn_that_ran_into_a_limit_counts() -> None:
+@pytest.mark.parametrize("limit", ["turn_seconds", "memory", "calls"])
+def test_a_turn_that_ran_into_a_limit_counts(limit: str) -> None:
+    """What travelled ahead may have made it too long: then nothing does the next time."""
     relay, session, record, accounts = relayed()
-    session.ends = LimitExceeded("too long", hint="Less.", limit="turn_seconds")
-    with pytest.raises(LimitExceeded):
-        relay.hand(step(record))
+    session.ends = LimitExceeded("too long", hint="Less.", limit=limit)
+    if limit == "calls":
+        with pytest.raises(LimitExceeded):
+            relay.hand(step(record))
+    else:
+        assert relay.hand(step(record)) == Astray("")
     relay.close()
     assert accounts.computed == 2.0
 
