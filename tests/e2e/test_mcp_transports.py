@@ -182,6 +182,22 @@ def test_a_signal_is_a_clean_end(folder: Folder) -> None:
     assert (shown["status"], shown["stop"], shown["committed"]) == ("stopped", "cancelled", 1)
 
 
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
+def test_the_second_signal_kills(first: signal.Signals, second: signal.Signals, folder: Folder) -> None:
+    """It waits for nothing then: not for what is in flight, nor for a client that says nothing."""
+    with folder.server() as process:
+        begin(process)
+        gate = folder.reach()
+        process.send_signal(first)
+        ending(process)
+        process.send_signal(second)
+        assert process.wait(60) == -second
+        gate.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+
+
 def test_a_killed_server_leaves_what_a_crash_leaves(folder: Folder) -> None:
     """The call that was under way is unresolved, and is not sent again by itself."""
     with folder.server() as process:

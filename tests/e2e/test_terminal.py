@@ -106,7 +106,7 @@ def test_what_a_script_says_cannot_control_the_terminal(cli: Cli) -> None:
 
 def test_calls_in_flight_are_seen(cli: Cli) -> None:
     """The demonstration's calls take their time; meanwhile they are counted."""
-    done = Terminal(cli, "demo", "--seconds", "0.3")
+    done = Terminal(cli, "demo", "--seconds", "1")
     done.until("4 in flight, 1 done, $0.01")
     assert done.end() == 0
     assert "verified" in done.plain

@@ -906,15 +906,16 @@ def test_interrupt(tmp_path: Path) -> None:
 import os, signal, threading
 from addendum import App
 app = App(store={str(tmp_path / "s.db")!r})
+stop = threading.Event()
 @app.capability("work.do", effect="paid")
 def work() -> str:
     os.kill(os.getpid(), signal.SIGINT)
-    threading.Event().wait(0.1)
+    assert stop.wait(60)
     return "kept"
 @app.capability("work.other", effect="read")
 def other() -> None: ...
 try:
-    app.run({CAUGHT!r}, run="mine")
+    app.run({CAUGHT!r}, run="mine", stop=stop)
 except KeyboardInterrupt:
     print(app.show("mine").summary.committed, app.show("mine").summary.stop)
 """

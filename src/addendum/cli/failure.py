@@ -25,6 +25,7 @@ from addendum.cli.printable import line
 from addendum.errors import AddendumError, CapabilityError, Stop
 
 DEBUG = "ADDENDUM_DEBUG"
+INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def failure(error: BaseException, program: str = "addendum") -> Failure:
         case typer.TyperException():
             return _usage(error, program)
         case typer.Abort() | KeyboardInterrupt():
-            return Failure("interrupted", "Interrupted.", "Nothing more was sent.", 130)
+            return Failure("interrupted", "Interrupted.", "Nothing more was sent.", INTERRUPTED)
         case _:
             return Failure(
                 "internal",

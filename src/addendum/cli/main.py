@@ -30,7 +30,7 @@ from addendum.cli import (
     step,
     work,
 )
-from addendum.cli.failure import report
+from addendum.cli.failure import INTERRUPTED, report
 
 PROGRAM = "addendum"
 PANELS = {
@@ -120,6 +120,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(error, typer.TyperException) and not error.format_message():
             return 2  # the help was printed instead
         return report(error, json=json, program=PROGRAM)
+    if code == INTERRUPTED:  # Typer makes this of a KeyboardInterrupt, and says nothing
+        return report(KeyboardInterrupt(), json=json, program=PROGRAM)
     return code if isinstance(code, int) else 0
 
 

@@ -43,7 +43,8 @@ async def over_stdio(server: Server[Any], drives: Drives, leave: Callable[[], No
 
     with _signals(loop, end):
         await asyncio.wait({serving, ended}, return_when=asyncio.FIRST_COMPLETED)
-        _stop(drives)
+        if not ended.done():
+            _stop(drives)
         await drives.ended()
         if not serving.done():
             leave()
@@ -153,13 +154,15 @@ def _not_had(asked: Address, error: OSError) -> ConfigError:
 def _signals(loop: asyncio.AbstractEventLoop, end: Callable[[], None]) -> Iterator[None]:
     """Call a function on SIGINT and SIGTERM; the second one kills."""
 
-    def handle(number: int) -> None:
-        loop.remove_signal_handler(number)
+    def handle() -> None:
+        for number in watched:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)  # Python's own for ^C would wait for threads that wait for a client
         end()
 
     watched = (signal.SIGINT, signal.SIGTERM) if sys.platform != "win32" else ()
     for number in watched:
-        loop.add_signal_handler(number, handle, number)
+        loop.add_signal_handler(number, handle)
     try:
         yield
     finally:

@@ -61,6 +61,7 @@ def bubblewrap() -> tuple[str | None, str]:
             stderr=subprocess.PIPE,
             timeout=PROBE_SECONDS,
             check=False,
+            start_new_session=True,  # ^C in a terminal goes to every process there: it says nothing of bubblewrap
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return None, f"without bubblewrap: it doesn't start ({error})"
@@ -79,7 +80,13 @@ def libraries(binary: str, loader: str | None = None) -> tuple[str, ...]:
     if loader is None:
         return ()
     ran = subprocess.run(
-        [loader, "--list", binary], env={}, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
+        [loader, "--list", binary],
+        env={},
+        capture_output=True,
+        text=True,
+        timeout=PROBE_SECONDS,
+        check=False,
+        start_new_session=True,  # as above
     )
     found = [loader]
     for line in ran.stdout.splitlines():
@@ -164,7 +171,8 @@ class MontyLauncher:
         ]
         script = (
             f"#!/bin/sh\ntrap '' INT\n"  # ^C in a terminal goes to every process there: it is the host's to handle
-            f'ulimit -c 0\nulimit -n 64\nexec /usr/bin/env -i {shlex.join(command)} "$@"{load} 2>/dev/null\n'
+            "exec 2>/dev/null\n"  # before it looks for anything of the host's, which may be gone
+            f'ulimit -c 0\nulimit -n 64\nexec /usr/bin/env -i {shlex.join(command)} "$@"{load}\n'
         )
         descriptor, path = memory_file("addendum-monty", script.encode())
         return cls(path, True, "", release, (*files, descriptor))

@@ -97,6 +97,7 @@ class Engine:
                 pass_fds=descriptors,
                 timeout=SECONDS,
                 check=False,
+                start_new_session=True,  # ^C in a terminal is this process's to handle
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise SandboxMissing(f"{self.name} doesn't answer: {error}.", hint=ANSWER[self.name]) from None

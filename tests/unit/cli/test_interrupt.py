@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 
 import pytest
 
+from addendum.cli import main as command
 from addendum.cli.interrupt import ASKING, FIRST, stoppable, waiting
 
 
@@ -69,3 +71,47 @@ def test_the_last_signal_kills(number: signal.Signals, asking: str, presses: int
     assert process.stdout.readline() == "restored\n"
     assert process.wait(timeout=30) == -number
     process.stdout.close()
+
+
+INTERRUPTED = """
+import os, signal, sys
+from addendum.cli import entry
+
+def now():
+    os.kill(os.getpid(), signal.SIGINT)
+
+class While:
+    def find_spec(self, name, path, target=None):
+        if name == "addendum.cli.main":
+            now()
+
+sys.argv = ["addendum", "--version"]
+"""
+IMPORTED = "sys.meta_path.insert(0, While())\nentry.main()"
+ENDED = "assert entry.main() == 0\nnow()"
+IGNORED = (
+    "signal.signal(signal.SIGINT, signal.SIG_IGN)\nsys.meta_path.insert(0, While())\nassert entry.main() == 0\nnow()"
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("program", "code"), [(IMPORTED, -signal.SIGINT), (ENDED, -signal.SIGINT), (IGNORED, 0)])
+def test_an_interrupt_before_and_after_the_command_shows_no_traceback(program: str, code: int) -> None:
+    """While its modules are imported, which takes as long as most commands do, and while Python ends."""
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED + program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (code, "")
+
+
+def test_an_interrupt_outside_of_a_run_is_said(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Typer would end the command without a word."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("addendum.cli.opening.settings", interrupted)
+    assert command.main(["runs", "--json"]) == 130
+    assert json.loads(capsys.readouterr().err)["error"] == "interrupted"

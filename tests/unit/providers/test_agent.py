@@ -222,14 +222,15 @@ def gone(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells whose orphan a process is")
+@pytest.mark.slow
 def test_nothing_is_left(tmp_path: Path, first: str) -> None:
     """A process that left its group and its parent is ended too, when the command ends and when its time is up."""
     pid = tmp_path / "pid"
     assert ask(opened(tmp_path, sys.executable, "-c", DAEMON, str(pid), "go"))["exit_code"] == 0
     assert gone(int(pid.read_text()))
     pid.unlink()
-    with pytest.raises(CapabilityError, match=r"more than 1\.5 s") as caught:
-        ask(opened(tmp_path, sys.executable, "-c", DAEMON, str(pid), "stay", timeout=1.5), key="key-2")
+    with pytest.raises(CapabilityError, match="more than 4 s") as caught:  # enough to start, on a busy machine too
+        ask(opened(tmp_path, sys.executable, "-c", DAEMON, str(pid), "stay", timeout=4.0), key="key-2")
     assert (caught.value.code, caught.value.retryable) == ("timeout", False)
     assert gone(int(pid.read_text()))
     assert lookup(opened(tmp_path, "/bin/true"), "key-2") is None
@@ -342,12 +343,12 @@ def test_nobody_waits_for_a_pipe(tmp_path: Path, first: str, script: str) -> Non
     [
         ("cd /; rm -rf $OLDPWD", "provider_error"),
         ("cd /; rm -rf $OLDPWD; ln -s /etc $OLDPWD", "provider_error"),
-        ("sleep 60", "timeout"),
+        ("sleep 600", "timeout"),
     ],
 )
 def test_a_command_that_ran_is_paid_for(tmp_path: Path, first: str, script: str, code: str) -> None:
     """Also one that left nothing that can be told, or that was ended; and no other folder is taken for its own."""
-    service = opened(tmp_path, SH, "-c", script, price_usd="0.50", timeout=1.5)
+    service = opened(tmp_path, SH, "-c", script, price_usd="0.50", timeout=1.5 if code == "timeout" else 60.0)
     with pytest.raises(CapabilityError) as caught:
         ask(service)
     assert (caught.value.code, caught.value.cost_usd) == (code, "0.50")

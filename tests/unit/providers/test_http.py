@@ -334,6 +334,7 @@ def test_out_of_time(web: WebServer) -> None:
     assert found.code == "timeout"
 
 
+@pytest.mark.slow
 def test_a_server_that_drips() -> None:
     """An answer that comes byte by byte has no more time than any other."""
     over = threading.Event()
@@ -355,7 +356,7 @@ def test_a_server_that_drips() -> None:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         thread = threading.Thread(target=drip, args=(listening,), daemon=True)
         thread.start()
-        spec = http.Spec(kind="http", hosts={url: {}}, methods=["GET", "POST"], timeout=0.4)
+        spec = http.Spec(kind="http", hosts={url: {}}, methods=["GET", "POST"], timeout=1.0)
         service = http.open("x", spec, tools())
         found = failure(service, {"url": url})
         assert (found.code, found.retryable) == ("timeout", True)
