@@ -323,7 +323,7 @@ def promote(
 @_typed
 def status(
     contract: Annotated[
-        str, typer.Argument(metavar="[CONTRACT]", help="A contract; all of them if left out.", show_default=False)
+        str, typer.Argument(metavar="CONTRACT", help="A contract; all of them if left out.", show_default=False)
     ] = "",
     repo: Repo = None,
     store: Store = None,

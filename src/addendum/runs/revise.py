@@ -90,7 +90,7 @@ def _draw(
     admission = admit(source, context.catalog, granted(journal), revision=True)
     if admission.program is None:
         return Drawn(admission)
-    named(history, allowances)
+    named(journal.run, history, allowances)
     ready = scene(journal, admission.program, canon.digest(args), policy_of(journal, policy), allowances)
     found = _plan(context, ready, admission.program, args)
     accounts = open_desk(journal, granted(journal), context.catalog, context.clock, write=False).accounts
