@@ -68,9 +68,8 @@ def load(path: Path) -> Key:
     try:
         private = load_pem_private_key(path.read_bytes(), None)
     except (OSError, ValueError, TypeError) as error:
-        raise ConfigError(
-            f"The key {path} can't be read: {error}.", hint="Make one: `addendum work key FILE`."
-        ) from None
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"The key {path} can't be read: {why}.", hint="Make one: `addendum work key FILE`.") from None
     if not isinstance(private, Ed25519PrivateKey):
         raise ConfigError(f"The key {path} is no Ed25519 key.", hint="Make one: `addendum work key FILE`.")
     return Key(kind(private, _public(private.public_key().public_bytes_raw().hex())))

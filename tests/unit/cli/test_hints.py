@@ -128,6 +128,8 @@ def test_json_and_the_library_name_the_run_in_the_hint(run: Command) -> None:
         (("step", "nowhere.json"), "Name a file with the K as JSON"),
         (("permit", "r", "file.review", "--count", "2"), "(--payload), or a schema (--where)"),
         (("demo", "--keep", "s.py/x"), "Name another one with --keep"),
+        (("work", "status"), "`addendum work admit` makes it"),
+        (("work", "admit", "--spec", "nowhere.toml"), "Name another one with --spec"),
     ],
 )
 def test_a_wrong_file_or_a_missing_option_is_named(run: Command, arguments: tuple[str, ...], said: str) -> None:
