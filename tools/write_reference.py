@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 import services_page
-import typer
 
 from addendum import config, errors
 from addendum.cli import failure
@@ -91,7 +90,7 @@ def cli() -> str:
         "version. A RUN is a run's name, an unambiguous beginning of it, or `last`.\n"
     )
     heading = ""
-    for name, command in commands(typer.main.get_command(build()), PROGRAM):
+    for name, command in commands(build(), PROGRAM):
         if (title := panel(name)) != heading:
             heading = title
             parts.append(f"## {title}\n")
@@ -103,13 +102,18 @@ def one(name: str, command: Any) -> str:
     """Return the section of one command."""
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     options = [p for p in command.params if p.param_type_name == "option" and "--help" not in p.opts]
+    spelt = [f"{p.metavar}{'...' if p.nargs != 1 else ''}" for p in arguments]
     usage = " ".join(
-        [name, *(p.metavar if p.required else f"[{p.metavar}]" for p in arguments), "[OPTIONS]" if options else ""]
+        [
+            name,
+            *(each if p.required else f"[{each}]" for p, each in zip(arguments, spelt, strict=True)),
+            "[OPTIONS]" if options else "",
+        ]
     ).strip()
     text = re.sub(r"\n(?=\S)", " ", inspect.cleandoc(command.help).replace("\n\n", "\0")).replace("\0", "\n\n")
     rows = ["| | |", "| --- | --- |"]
-    for param in arguments:
-        rows.append(f"| `{param.metavar}` | {cell(param.help)} |")
+    for param, each in zip(arguments, spelt, strict=True):
+        rows.append(f"| `{each}` | {cell(param.help)} |")
     for param in options:
         spelled = ", ".join(f"`{opt}`" for opt in param.opts)
         metavar = f" `{param.metavar}`" if param.metavar and not getattr(param, "is_flag", False) else ""

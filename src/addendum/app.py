@@ -347,16 +347,18 @@ class App(Writing):
     ) -> StepResult:
         """Revise a run: plan, and go on with the new source if the plan is admitted.
 
-        `at` is a plan that was looked at before: if the run has changed since, nothing is done (`Rejected`). The other
-        arguments are those of the plan. Raises `NotFound`, `RunBusy`, `ConfigError` too."""
+        `at` is a plan that was looked at before: if the run has changed since, or it is of another script or args,
+        nothing is done (`Rejected`). Raises `NotFound`, `RunBusy`, `ConfigError`, `UsageError` for another run's."""
         text = None if source is None else given.text(source)
         allowed = given.allowances(supersede, retry, drops, moves)
+        if at is not None and at.result.run != run:
+            raise UsageError(f"This is no plan of the run {run}.", hint=f"Pass what app.plan({run!r}, …) returned.")
         if at is not None and at.plan is None:
             return at.result
-        seen = None if at is None or at.plan is None else at.plan.at
+        seen, of = (None, None) if at is None or at.plan is None else (at.plan.at, at.plan.of)
         return self._drive(
             lambda context, event: revising.revise(
-                context, run, text, args=args, policy=policy, allowances=allowed, at=seen, stop=event
+                context, run, text, args=args, policy=policy, allowances=allowed, at=seen, of=of, stop=event
             ),
             stop,
         )

@@ -104,6 +104,11 @@ class Plan:
     """Nano-dollars that were paid for what is replayed."""
 
     @property
+    def of(self) -> tuple[Digest, Digest]:
+        """What it is a plan of: the digests of the script and of the args."""
+        return self.revision, self.args_digest
+
+    @property
     def status(self) -> PlanStatus:
         """`not_admitted` when the gate stops the candidate, `stopped` when a stop is found already, else `planned`."""
         kinds = self.verdict.kinds

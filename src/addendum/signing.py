@@ -6,6 +6,7 @@ A key is a PEM file that only its owner can read. Who may sign what is said by w
 from __future__ import annotations
 
 import copy
+import importlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -60,16 +61,15 @@ def make(path: Path) -> Key:
 
 def load(path: Path) -> Key:
     """Read a key file. Raises `ConfigError`."""
+    kind = _crypto_signer()
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    kind = _crypto_signer()
     try:
         private = load_pem_private_key(path.read_bytes(), None)
     except (OSError, ValueError, TypeError) as error:
-        raise ConfigError(
-            f"The key {path} can't be read: {error}.", hint="Make one: `addendum work key FILE`."
-        ) from None
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"The key {path} can't be read: {why}.", hint="Make one: `addendum work key FILE`.") from None
     if not isinstance(private, Ed25519PrivateKey):
         raise ConfigError(f"The key {path} is no Ed25519 key.", hint="Make one: `addendum work key FILE`.")
     return Key(kind(private, _public(private.public_key().public_bytes_raw().hex())))
@@ -85,7 +85,8 @@ def local(path: Path) -> Key:
 
 
 def opened(envelope: Mapping[str, Any], public: str, kind: str) -> bytes:
-    """Return what a public key signed. Raises `BadSignature`."""
+    """Return what a public key signed. Raises `BadSignature`, `ConfigError` without the library."""
+    _crypto_signer()
     from securesystemslib.dsse import Envelope
     from securesystemslib.exceptions import FormatError, VerificationError
 
@@ -108,10 +109,12 @@ def _public(public: str) -> SSlibKey:
 
 
 def _crypto_signer() -> type[CryptoSigner]:
+    """Return securesystemslib's signer. It can be imported without cryptography, and then fails when it is used."""
     try:
+        importlib.import_module("cryptography")
         from securesystemslib.signer._crypto_signer import CryptoSigner
     except ImportError:
         raise ConfigError(
-            "Signing needs securesystemslib.", hint="Install it: `pip install 'addendum[work]'`."
+            "Signing needs securesystemslib and cryptography.", hint="Run: pip install 'addendum[work]'"
         ) from None
     return CryptoSigner

@@ -17,6 +17,10 @@ PAGES = [
     if "```console" in page.read_text("utf-8") or "<!-- run: " in page.read_text("utf-8")
 ]
 
+LEFT = 99
+STAYS = f'code=$?; [ "$PWD" = "$0" ] || exit {LEFT}; exit $code'
+"""A reader types all commands of a page into one shell: none of them may leave its folder."""
+
 pytestmark = pytest.mark.slow
 
 
@@ -38,7 +42,7 @@ def test_page_does_what_it_shows(page: Path, tmp_path: Path) -> None:
         if command is None:
             continue
         done = subprocess.run(
-            ["bash", "-c", f"set -o pipefail; {command}"],
+            ["bash", "-c", f"set -o pipefail; {command}\n{STAYS}", str(work)],
             cwd=work,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -49,6 +53,7 @@ def test_page_does_what_it_shows(page: Path, tmp_path: Path) -> None:
             check=False,
         )
         assert "Traceback" not in done.stdout, done.stdout
+        assert done.returncode != LEFT, f"$ {command}\nleaves the shell in another folder than the next command needs"
         if not step.expected:
             assert done.returncode == 0, f"$ {command}\n{done.stdout}"  # nothing is shown that would tell of a failure
         gone = missing(step.expected, done.stdout)

@@ -632,6 +632,20 @@ def test_revision(images: App) -> None:
         images.revise(first.run, FIXED, at=plan)
 
 
+def test_a_plan_is_applied_to_what_it_is_of(images: App) -> None:
+    """Another script, other args, another run: nothing is sent."""
+    first, other = images.run(DRAFT), images.run(DRAFT)
+    plan = images.plan(first.run, FIXED)
+    with pytest.raises(Rejected, match="another script"):
+        images.revise(first.run, FIXED + "# looked at by nobody\n", at=plan)
+    with pytest.raises(Rejected, match="other args"):
+        images.revise(first.run, FIXED, args={"more": True}, at=plan)
+    with pytest.raises(UsageError, match="no plan of the run"):
+        images.revise(other.run, FIXED, at=plan)
+    assert images.show(first.run).summary.revision == 1
+    assert images.revise(first.run, FIXED, at=plan).status == "completed"
+
+
 def test_plan_that_is_refused(images: App) -> None:
     """A plan of a source that isn't admitted says why, and revising with it does nothing."""
     first = images.run(DRAFT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,20 @@ def test_what_is_no_key_is_an_error(tmp_path: Path) -> None:
     for name in ("x.pem", "y.pem"):
         with pytest.raises(ConfigError, match=name):
             signing.load(tmp_path / name)
+
+
+def test_without_its_library_signing_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """securesystemslib alone can be imported and can't sign: each way to use a key names the extra that has both."""
+    path = tmp_path / "a.pem"
+    envelope = signing.make(path).sign(b"text", IN_TOTO)
+    public = signing.load(path).public
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    for use in (
+        lambda: signing.make(tmp_path / "b.pem"),
+        lambda: signing.load(path),
+        lambda: signing.local(path),
+        lambda: signing.opened(envelope, public, IN_TOTO),
+    ):
+        with pytest.raises(ConfigError, match="cryptography") as caught:
+            use()
+        assert "addendum[work]" in caught.value.hint

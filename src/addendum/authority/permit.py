@@ -63,7 +63,7 @@ def permit(
     if bool(digests) is (where is not None):
         raise UsageError(
             "A permit is for exact payloads, or for what a schema lets through.",
-            hint="Give the payloads, or a schema; {} is the schema of any payload.",
+            hint="Give the payloads (--payload), or a schema (--where); {} is the schema of any payload.",
         )
     count = sum(digests.values()) if count is None else count
     if type(count) is not int or not 0 < count <= (sum(digests.values()) if where is None else MOST):

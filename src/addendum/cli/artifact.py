@@ -21,7 +21,7 @@ def listed(
     run: Annotated[
         str | None,
         typer.Argument(
-            metavar="[RUN]", help="Only those that this run's results refer to, each checked.", show_default=False
+            metavar="RUN", help="Only those that this run's results refer to, each checked.", show_default=False
         ),
     ] = None,
     store: options.Store = None,

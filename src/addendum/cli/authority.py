@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="What capabilities are, cost and may do to the world.")
 Name = Annotated[
-    str | None, typer.Argument(metavar="[CAPABILITY]", help="One of them; all if left out.", show_default=False)
+    str | None, typer.Argument(metavar="CAPABILITY", help="One of them; all if left out.", show_default=False)
 ]
 By = Annotated[str, typer.Option("--by", metavar="NAME", help="Who decides, for the record.", show_default=False)]
 
@@ -89,11 +89,12 @@ def accept(
     with opening.context(opening.settings(store=store, provider=provider)) as context:
         name = opening.resolve(context.store, run)
         digest = operate.accept_catalog(context, name, by=by)
-        output = Output(json)
+        output = Output(json, store=store, provider=provider)
         if json:
             output.value({"run": name, "catalog": digest})
         else:
-            output.show(f"The run {name} goes on with the catalog {digest[:12]}. Next: addendum resume {name}")
+            again = output.exact(f"addendum resume {name}")
+            output.show(f"The run {name} goes on with the catalog {digest[:12]}. Next: {again}")
     return 0
 
 
@@ -245,16 +246,28 @@ def _principal(output: Output, principal: str, revoked: bool, accounts: list[dic
 
 
 def asks(run: options.Run, store: options.Store = None, json: options.Json = False) -> int:
-    """Show what the grant's rules ask a person before a call is sent, with what differs from what was asked before."""
+    """Show what a person is asked: calls that a person answers, and calls that the grant's rules ask about before they
+    are sent, with what differs from what was asked before."""
     from addendum.authority.money import usd
     from addendum.broker.journal import Journal
-    from addendum.broker.reconcile import difference, questions
+    from addendum.broker.reconcile import difference, questions, waiting
 
-    output = Output(json)
+    output = Output(json, store=store)
     with opening.store(opening.settings(store=store)) as opened:
         journal = Journal(opened, opening.resolve(opened, run))
-        listed = []
-        for each in questions(journal.read()):
+        history = journal.read()
+        listed: list[dict[str, Any]] = [
+            {
+                "identity": attempt.identity,
+                "capability": attempt.capability,
+                "rule": "",
+                "most_usd": usd(0),
+                "payload": journal.value(attempt.payload),
+                "changed": {},
+            }
+            for attempt in waiting(history)
+        ]
+        for each in questions(history):
             payload = journal.value(each.payload)
             found: dict[str, Any] = {
                 "identity": each.identity,
@@ -270,7 +283,8 @@ def asks(run: options.Run, store: options.Store = None, json: options.Json = Fal
             output.value({"run": journal.run, "asks": listed, "permits": permits})
             return 0
         for item in listed:
-            output.show(f"{item['capability']} at {item['identity']} ({item['rule']}, at most ${item['most_usd']})")
+            asked = f"{item['rule']}, at most ${item['most_usd']}" if item["rule"] else "a person answers it"
+            output.show(f"{item['capability']} at {item['identity']} ({asked})")
             output.show(f"  payload {_said(item['payload'])}")
             for pointer, (before, after) in item["changed"].items():
                 output.show(f"  changed {line(pointer or '/')}: {_said(before)} -> {_said(after)}")
@@ -278,7 +292,7 @@ def asks(run: options.Run, store: options.Store = None, json: options.Json = Fal
             left = f"{item['left']} of {item['count']} left"
             output.show(f"permit {item['permit']}: {left} for {item['capability']}, by {item['by']}")
         if listed:
-            output.show(f"Next: addendum approve {journal.run}, or with --no")
+            output.show(f"Next: {output.exact(f'addendum approve {journal.run}')}, or with --no")
         else:
             output.show("Nothing is asked.")
     return 0
@@ -319,5 +333,6 @@ def revoke(
         if json:
             output.value({"run": name, "revoked": True, "held": held})
         else:
-            output.show(f"The authority of the run {name} is revoked; {len(held)} calls are under way or unresolved.")
+            calls = "1 call is" if len(held) == 1 else f"{len(held)} calls are"
+            output.show(f"The authority of the run {name} is revoked; {calls} under way or unresolved.")
     return 0

@@ -25,7 +25,7 @@ Found = tuple[str, str, "Admission", list[dict[str, Any]]]
 def check(
     scripts: Annotated[
         list[str],
-        typer.Argument(metavar="SCRIPT...", help="Workflow scripts; `-` for standard input.", show_default=False),
+        typer.Argument(metavar="SCRIPT", help="Workflow scripts; `-` for standard input.", show_default=False),
     ],
     facts: Annotated[
         bool, typer.Option("--facts", help="Show calls, loops and fan-outs with their bounds, and the worst case.")

@@ -11,6 +11,7 @@ import typer
 
 from addendum.cli import episode, options
 from addendum.cli.output import Output
+from addendum.errors import UsageError
 
 if TYPE_CHECKING:
     from addendum.cli.progress import Progress
@@ -61,7 +62,12 @@ def demo(
 @contextmanager
 def _folder(keep: Path | None) -> Iterator[Path]:
     if keep is not None:
-        keep.mkdir(parents=True, exist_ok=True)
+        try:
+            keep.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"The folder {keep} can't be made: {error.strerror}.", hint="Name another one with --keep."
+            ) from None
         yield keep
         return
     import tempfile

@@ -21,7 +21,9 @@ def run(
     relocation: options.Relocation = None,
     name: Annotated[
         str | None,
-        typer.Option("--name", metavar="TEXT", help="A label for lists [the script's file name].", show_default=False),
+        typer.Option(
+            "--name", metavar="TEXT", help="A label for lists (default: the script's file name).", show_default=False
+        ),
     ] = None,
     identifier: Annotated[
         str,

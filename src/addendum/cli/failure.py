@@ -15,7 +15,8 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import typer
@@ -71,9 +72,12 @@ def failure(error: BaseException, program: str = "addendum") -> Failure:
             )
 
 
-def report(error: BaseException, *, json: bool, program: str = "addendum") -> int:
-    """Print an exception on stderr and return the exit code."""
+def report(error: BaseException, *, json: bool, program: str = "addendum", exactly: Callable[[str], str] = str) -> int:
+    """Print an exception on stderr and return the exit code. `exactly` makes a hint's commands ones to be copied."""
     found = failure(error, program)
+    found = replace(found, hint=exactly(found.hint))
+    if found.code == "interrupted" and sys.stderr.isatty():
+        sys.stderr.write("\n")  # the terminal shows ^C in the line that was being written
     if os.environ.get(DEBUG) and not isinstance(error, typer.TyperException):
         traceback.print_exception(error, file=sys.stderr)
     sys.stderr.write((dumps(found.to_json(), indent=None) if json else found.text()) + "\n")

@@ -58,6 +58,7 @@ def present(
     from addendum.runs import query
 
     data = result.to_json()
+    data["hint"] = output.exactly(data["hint"])
     refused = data["details"].get("admission")
     drawn = data["details"].get("plan")
     if refused is not None and refused["violations"]:
@@ -84,6 +85,7 @@ def _steps(context: Context, result: StepResult) -> Any:
 
     drawn = result.details.get("plan")
     refused = result.status == "not_admitted" or (drawn is not None and drawn["status"] != "planned")
+    refused = refused or (result.status == "stopped" and "catalog" in result.details)  # nothing was driven
     if not result.run or refused or result.stop == "store_unavailable":
         return ()
     return query.show(context.store, result.run).advice

@@ -196,7 +196,7 @@ def certificate(
             found.differences.extend(query.beginning(opened, name, before["head"], before["entries"]))
     data: dict[str, Any] = {"run": name, **found.to_json(), "cost_usd": usd(found.cost)}
     if out is not None:
-        _write(out, data)
+        _write(out, data, "--out")
     _export(name, found, envelope, key)
     output.value(data) if json else output.show(view.certificate(data, verify or against is not None))
     return 3 if found.differences and (verify or against is not None) else 0
@@ -207,7 +207,7 @@ def _export(run: str, found: Certificate, envelope: Path | None, key: str | None
     from addendum.runs.export import enveloped
 
     if envelope is not None:
-        _write(envelope, enveloped(run, found, key))
+        _write(envelope, enveloped(run, found, key), "--envelope")
     elif key is not None:
         raise UsageError("A key signs an envelope.", hint="Say where to put it with --envelope FILE.")
 
@@ -236,10 +236,12 @@ def _certificate(path: str) -> dict[str, Any]:
     return data
 
 
-def _write(path: Path, data: dict[str, Any]) -> None:
+def _write(path: Path, data: dict[str, Any], option: str) -> None:
     import json
 
     try:
         path.write_text(json.dumps(data, ensure_ascii=False, indent=2) + "\n", "utf-8")
     except OSError as error:
-        raise UsageError(f"{path} can't be written: {error.strerror}.", hint="Name another file with --out.") from None
+        raise UsageError(
+            f"{path} can't be written: {error.strerror}.", hint=f"Name another file with {option}."
+        ) from None

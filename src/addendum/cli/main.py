@@ -6,9 +6,10 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.main
 
 from addendum.cli import (
     artifact,
@@ -31,6 +32,7 @@ from addendum.cli import (
     work,
 )
 from addendum.cli.failure import INTERRUPTED, report
+from addendum.cli.output import Output
 
 PROGRAM = "addendum"
 PANELS = {
@@ -68,7 +70,10 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def build() -> typer.Typer:
+HELP = ("-h", "--help")
+
+
+def build() -> Any:
     """Build the command."""
     app = typer.Typer(
         name=PROGRAM,
@@ -76,7 +81,7 @@ def build() -> typer.Typer:
         rich_markup_mode="markdown",
         add_completion=False,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": list(HELP)},
     )
 
     @app.callback()
@@ -97,7 +102,19 @@ def build() -> typer.Typer:
     app.add_typer(artifact.app, name="artifact", rich_help_panel="Looking at runs")
     app.add_typer(sandbox.app, name="sandbox", rich_help_panel="Trying things")
     app.add_typer(work.app, name="work", rich_help_panel="Work contracts")
-    return app
+    command = typer.main.get_command(app)
+    _plain_flags(command)
+    return command
+
+
+def _plain_flags(command: Any) -> None:
+    """Let the help of a command, and of those beneath it, show a flag without a type: there is nothing to write."""
+    shown = command.get_help_option(typer.Context(command, help_option_names=list(HELP)))
+    for param in (*command.params, shown):
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    for beneath in getattr(command, "commands", {}).values():
+        _plain_flags(beneath)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -119,10 +136,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         if isinstance(error, typer.TyperException) and not error.format_message():
             return 2  # the help was printed instead
-        return report(error, json=json, program=PROGRAM)
+        return report(error, json=json, program=PROGRAM, exactly=_named_by(given).exactly)
     if code == INTERRUPTED:  # Typer makes this of a KeyboardInterrupt, and says nothing
         return report(KeyboardInterrupt(), json=json, program=PROGRAM)
     return code if isinstance(code, int) else 0
+
+
+def _named_by(arguments: Sequence[str]) -> Output:
+    """Return an output that knows the options of a command line that may have failed before they were read."""
+    found: dict[str, str | None] = {}
+    for name in ("store", "sandbox", "provider"):
+        for index, word in enumerate(arguments):
+            if word == f"--{name}":
+                found[name] = next(iter(arguments[index + 1 : index + 2]), None)
+            elif word.startswith(f"--{name}="):
+                found[name] = word.partition("=")[2]
+    return Output(store=found.get("store"), sandbox=found.get("sandbox"), provider=found.get("provider"))
 
 
 if __name__ == "__main__":

@@ -53,14 +53,15 @@ def share(context: Context, parent: str | None, *, named: bool) -> tuple[str, Gr
 
 
 @contextmanager
-def store(chosen: Settings) -> Iterator[Store]:
-    """Open the store for looking at it: one that isn't there yet is not made. Raises `NotFound`."""
+def store(chosen: Settings, maker: str = "run SCRIPT") -> Iterator[Store]:
+    """Open the store for looking at it: one that isn't there yet is not made, `maker` is the command that makes it.
+    Raises `NotFound`."""
     from addendum import wiring
 
     if not exists(chosen):
         raise NotFound(
             f"There is no store {chosen.store} here.",
-            hint="`addendum run SCRIPT` makes it, or name another one with --store.",
+            hint=f"`addendum {maker}` makes it, or name another one with --store.",
             store=chosen.store,
         )
     opened = wiring.open_store(chosen.store)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -28,8 +29,16 @@ def dumps(value: object, *, indent: int | None = 2) -> str:
     return json.dumps(value, ensure_ascii=encoding != "utf8", indent=indent)
 
 
-DRIVING = ("resume", "plan", "revise", "repair")
-"""Commands that take --sandbox and --provider."""
+_QUOTED = re.compile(r"`(addendum [^`]+)`")
+_STORE, _PROVIDER, _ALL = ("--store",), ("--store", "--provider"), ("--store", "--sandbox", "--provider")
+TAKEN: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("run", "resume", "plan", "revise", "author", "repair"), _ALL),
+    **dict.fromkeys(("grant", "permit", "catalog accept"), _PROVIDER),
+    **dict.fromkeys(("runs", "show", "diff", "certificate", "attempts", "meters", "artifact"), _STORE),
+    **dict.fromkeys(("reconcile", "approve", "cancel", "asks", "revoke"), _STORE),
+    "catalog show": ("--provider",),
+}
+"""Which of these options a command needs to do the same as the one that names it."""
 
 
 class Output:
@@ -61,9 +70,19 @@ class Output:
     def exact(self, command: str) -> str:
         """Return a command of `addendum` with the options that this one was given, so that it can be copied."""
         words = command.split()
-        taken = ("--store", "--sandbox", "--provider") if words[1] in DRIVING else ("--store",)
-        more = [f" {name} {shlex.quote(value)}" for name, value in self._given.items() if value and name in taken]
+        if "--help" in words:
+            return command
+        taken = TAKEN.get(words[1], TAKEN.get(" ".join(words[1:3]), ()))
+        more = [
+            f" {name} {shlex.quote(value)}"
+            for name, value in self._given.items()
+            if value and name in taken and name not in words
+        ]
         return command + "".join(more)
+
+    def exactly(self, hint: str) -> str:
+        """Return a hint in which every command that it quotes can be copied."""
+        return _QUOTED.sub(lambda quoted: f"`{self.exact(quoted[1])}`", hint)
 
     def advice(self, steps: Iterable[Advice]) -> tuple[Advice, ...]:
         """Return what to do next as exact commands."""

@@ -14,9 +14,7 @@ from addendum.cli.printable import line
 def pin(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[SERVER...]", help="MCP servers of the services file; all if left out.", show_default=False
-        ),
+        typer.Argument(metavar="SERVER", help="MCP servers of the services file; all if left out.", show_default=False),
     ] = None,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Don't ask: pin what the servers offer now.", show_default=False)

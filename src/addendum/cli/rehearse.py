@@ -21,7 +21,7 @@ SUFFIXES = (".yaml", ".yml")
 
 def rehearse(
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="Scenarios, or folders of them.", show_default=False)
+        list[str], typer.Argument(metavar="FILE", help="Scenarios, or folders of them.", show_default=False)
     ],
     json: options.Json = False,
 ) -> int:

@@ -34,9 +34,7 @@ def list_(json: options.Json = False) -> int:
 def verify(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="NAME...", help="Backends; every one that is here if none is named.", show_default=False
-        ),
+        typer.Argument(metavar="NAME", help="Backends; every one that is here if none is named.", show_default=False),
     ] = None,
     backend: Annotated[
         list[str] | None, typer.Option("--backend", metavar="NAME", help="The same, as an option.", show_default=False)
@@ -179,8 +177,7 @@ def _findings(name: str, found: list[dict[str, str]]) -> Any:
         )
     passed = sum(1 for item in found if item["verdict"] == "passed")
     failed = sum(1 for item in found if item["verdict"] == "failed")
+    rest = len(found) - passed - failed
     style = "bold red" if failed else "green"
-    return Group(
-        listed,
-        Text(f"{name}: {passed} passed, {failed} failed, {len(found) - passed - failed} don't apply\n", style=style),
-    )
+    apply = "doesn't apply" if rest == 1 else "don't apply"
+    return Group(listed, Text(f"{name}: {passed} passed, {failed} failed, {rest} {apply}\n", style=style))

@@ -88,7 +88,7 @@ def _state(k: str | None, script: str | None, args: str | None) -> State:
         return kernel.State(inputs.script(script), inputs.args(args, {}))
     if args is not None:
         raise UsageError("The args are in K already.", hint="--args goes with --script.")
-    return kernel.read(canon.doubles(inputs.args("-" if k == "-" else f"@{k}", None)))
+    return kernel.read(canon.doubles(inputs.args("-" if k == "-" else f"@{k}", None, "K")))
 
 
 def _step(state: State, sandbox: str | None, provider: str | None, grant: str | None) -> Step:

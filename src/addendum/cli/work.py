@@ -38,11 +38,13 @@ Contract = Annotated[
 ]
 Repo = Annotated[
     str | None,
-    typer.Option("--repo", metavar="PATH", help="The git repository [the one of the admission].", show_default=False),
+    typer.Option(
+        "--repo", metavar="PATH", help="The git repository (default: the one of the admission).", show_default=False
+    ),
 ]
 Store = Annotated[
     str | None,
-    typer.Option("--store", metavar="PATH", help="The store's file [.addendum/work.db].", show_default=False),
+    typer.Option("--store", metavar="PATH", help="The store's file (default: .addendum/work.db).", show_default=False),
 ]
 SliceName = Annotated[str, typer.Option("--slice", metavar="NAME", help="A slice of the contract.", show_default=False)]
 KeyFile = Annotated[
@@ -128,9 +130,9 @@ def admit(
     from addendum.work.codes import exit_code
 
     files = Files(
-        spec=_bytes(spec),
-        plan=_bytes(plan),
-        policy=_bytes(policy),
+        spec=_bytes(spec, "--spec"),
+        plan=_bytes(plan, "--plan"),
+        policy=_bytes(policy, "--policy"),
         path=policy.absolute(),
         scripts=lambda name: _bytes(plan.absolute().parent / name).decode("utf-8"),
         names=(str(spec), str(plan), str(policy)),
@@ -164,7 +166,7 @@ def snapshot(
     from addendum.work import wire
 
     look = wiring.work_snapshot(_settings(None, provider), _version())
-    found = look(wire.policy(_bytes(policy), str(policy)), policy.absolute().parent)
+    found = look(wire.policy(_bytes(policy, "--policy"), str(policy)), policy.absolute().parent)
     output = Output(json)
     if json:
         output.value({"sha256": found.digest, "snapshot": dict(found.value)})
@@ -205,7 +207,7 @@ def run(
 
     if script is not None and not slice_:
         raise UsageError("Whose script is it?", hint="Name the slice with --slice.")
-    text = None if script is None else _bytes(script).decode("utf-8")
+    text = None if script is None else _bytes(script, "--script").decode("utf-8")
     with _bench(contract, repo, store, provider) as (bench, name):
         verdicts = execute.work(bench, name, only=slice_, executor=executor, script=text)
     return _verdicts(Output(json), verdicts)
@@ -323,7 +325,7 @@ def promote(
 @_typed
 def status(
     contract: Annotated[
-        str, typer.Argument(metavar="[CONTRACT]", help="A contract; all of them if left out.", show_default=False)
+        str, typer.Argument(metavar="CONTRACT", help="A contract; all of them if left out.", show_default=False)
     ] = "",
     repo: Repo = None,
     store: Store = None,
@@ -439,7 +441,9 @@ def verify(
     from addendum.work.codes import Refused, exit_code
 
     files = {
-        name: _bytes(path) for name, path in (("spec", spec), ("plan", plan), ("policy", policy)) if path is not None
+        name: _bytes(path, f"--{name}")
+        for name, path in (("spec", spec), ("plan", plan), ("policy", policy))
+        if path is not None
     }
     try:
         with _bench(contract, repo, store, None) as (bench, name):
@@ -502,7 +506,7 @@ def _listed(settings: Settings) -> list[str]:
     from addendum.cli import opening
     from addendum.work.journal import contracts
 
-    with opening.store(settings) as store:
+    with opening.store(settings, "work admit") as store:
         return contracts(store)
 
 
@@ -517,7 +521,7 @@ def _bench(given: str, repo: str | None, store: str | None, provider: str | None
     text = path.read_bytes() if path.is_file() else None
     where = repo
     if where is None:
-        with opening.store(settings) as opened:
+        with opening.store(settings, "work admit") as opened:
             name = resolve(opened, _id(text) if text is not None else given)
             where = str(next(iter(opened.entries(name, upto=1))).body["repository"])
     with _opened(settings, Path(where)) as bench:
@@ -538,11 +542,13 @@ def _id(text: bytes) -> str:
     return str(found["id"])
 
 
-def _bytes(path: Path) -> bytes:
+def _bytes(path: Path, option: str = "") -> bytes:
+    """Read a file that an option names, or that the plan does. Raises `UsageError`."""
     try:
         return path.read_bytes()
     except OSError as error:
-        raise UsageError(f"{path} can't be read: {error.strerror}.", hint="Name another file.") from None
+        hint = f"Name another one with {option}." if option else "Name another one in the plan."
+        raise UsageError(f"{path} can't be read: {error.strerror}.", hint=hint) from None
 
 
 def _key(path: Path) -> Key:

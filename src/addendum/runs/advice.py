@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 _RUN = re.compile(r"\bRUN\b")
+_COMMAND = re.compile(r"`addendum [^`]*`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +22,8 @@ class Advice:
 
 
 def named(text: str, run: str) -> str:
-    """Return a hint with the run's name for `RUN`."""
-    return _RUN.sub(lambda _: run, text) if run else text
+    """Return a hint with the run's name for `RUN` in the commands that it quotes. What a script says is left alone."""
+    return _COMMAND.sub(lambda command: _RUN.sub(lambda _: run, command[0]), text) if run else text
 
 
 def advise(
@@ -35,9 +36,11 @@ def advise(
     hint: str = "",
     name: str = "",
     pending: bool = False,
+    answered: bool = False,
 ) -> tuple[Advice, ...]:
     """Return what a person can do about a run that stands so. `name` is its label, as a rule a script's name;
-    `failures` counts those that the next attempt tries again; `pending` is whether an accepted candidate waits."""
+    `failures` counts those that the next attempt tries again; `pending` is whether an accepted candidate waits,
+    `answered` whether nothing that a waiting run asked is open any more."""
     if pending and status in ("failed", "stopped", "paused") and not unresolved:
         apply = Advice(f"addendum repair {run} --apply", "execute the candidate that was accepted")
         return (apply, Advice(f"addendum show {run} --drafts", "see it, and the others with their counterexamples"))
@@ -59,6 +62,8 @@ def advise(
             again = Advice(f"addendum resume {run}", "try the failed calls again with the same script")
             mend = Advice(f"addendum repair {run}", "have a model mend the script; it stops at the plan")
             return (plan, again, mend) if failures else (plan, mend)
+        case "waiting" if answered:
+            return (Advice(f"addendum resume {run}", "go on with the answer"),)
         case "waiting":
             return (
                 Advice(f"addendum approve {run}", "answer yes (--no for no)"),

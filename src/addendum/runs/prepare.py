@@ -77,16 +77,20 @@ def scene(journal: Journal, program: Program, args_digest: str, policy: Policy, 
         if not hits:
             raise NotFound(
                 f"No record of this run stands at {drop!r}.",
-                hint="`addendum show RUN` lists identities; a static path is an identity without its numbers.",
+                hint=_identities(journal.run),
                 drop=drop,
             )
         found.dropped.extend(record for record in hits if record not in found.dropped)
     return found
 
 
-def named(history: History, allowances: Allowances) -> None:
+def _identities(run: str) -> str:
+    return f"`addendum show {run}` lists identities; a static path is an identity without its numbers."
+
+
+def named(run: str, history: History, allowances: Allowances) -> None:
     """Raise `NotFound` for a new version or a move that is allowed where nothing stands: a typo allows nothing."""
-    hint = "`addendum show RUN` lists identities; a static path is an identity without its numbers."
+    hint = _identities(run)
     if not isinstance(allowances.supersede, bool):
         for identity in sorted(allowances.supersede):
             if identity not in history.prefix:

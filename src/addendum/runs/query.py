@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from addendum.authority.money import usd
+from addendum.broker.reconcile import waiting
 from addendum.canon import Json
 from addendum.errors import NotFound
 from addendum.ports import RunHeader, Store
@@ -305,11 +306,12 @@ def show(store: Store, run: str) -> RunView:
     found = read(store, run)
     history, ended = found.history, found.ended
     summary = summarize(found)
+    answered = summary.status == "waiting" and not waiting(history) and not history.asks
     return RunView(
         summary=summary,
-        message=str(ended.get("message", "")),
+        message="What it asked is answered." if answered else str(ended.get("message", "")),
         error=ended.get("error"),
-        where=ended.get("where", {}),
+        where={} if answered else ended.get("where", {}),
         calls=tuple(calls(found)),
         totals={name: _totals(totals) for name, totals in sorted(history.totals.items())},
         drives=history.drives,
@@ -325,6 +327,7 @@ def show(store: Store, run: str) -> RunView:
             hint=str(ended.get("hint", "")),
             name=found.header.name,
             pending=bool(history.pending),
+            answered=answered,
         ),
         grant=history.grant or {},
         result=entries.ref(ended["result"]) if "result" in ended else None,

@@ -7,6 +7,7 @@ from typing import Any
 
 from addendum.authority.money import usd
 from addendum.canon import Json
+from addendum.runs.advice import named
 
 EXIT_CODES = {
     "completed": 0,
@@ -49,6 +50,10 @@ class StepResult:
     total_cost: int = 0
     revision: int = 0
     details: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Write the run's name into the commands of the hint, so that they can be copied."""
+        self.hint = named(self.hint, self.run)
 
     @property
     def cost_usd(self) -> str:

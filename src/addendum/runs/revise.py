@@ -15,7 +15,7 @@ from addendum.broker.desk import open_desk
 from addendum.broker.journal import Journal, Kept
 from addendum.broker.relay import Uncounted
 from addendum.broker.shortcuts import Shortcuts
-from addendum.canon import Json
+from addendum.canon import Digest, Json
 from addendum.errors import Rejected, SandboxError
 from addendum.gate.judge import Verdict, static
 from addendum.kernel.decide import Rule
@@ -93,7 +93,7 @@ def _draw(
     admission = admit(source, context.catalog, granted(journal), revision=True)
     if admission.program is None:
         return Drawn(journal, admission)
-    named(history, allowances)
+    named(journal.run, history, allowances)
     ready = scene(journal, admission.program, canon.digest(args), policy_of(journal, policy), allowances)
     found = _plan(context, ready, admission.program, args)
     accounts = open_desk(journal, granted(journal), context.catalog, context.clock, write=False).accounts
@@ -177,6 +177,24 @@ def _asked(journal: Journal, seq: int) -> Json:
     return None
 
 
+def _unchanged(journal: Journal, at: tuple[int, str] | None) -> None:
+    """Raise `Rejected` for a plan that was made from another state of the run."""
+    history = journal.history
+    if at is not None and at != (history.seq, history.chain):
+        raise Rejected(
+            f"The run {journal.run} has changed since the plan was made (entry {at[0]} then, {history.seq} now).",
+            hint="Plan again, and look at what is different.",
+        )
+
+
+def _the_same(plan: Plan, of: tuple[Digest, Digest] | None) -> None:
+    """Raise `Rejected` for a plan of something else than what was looked at."""
+    if of is not None and of != plan.of:
+        raise Rejected(
+            "The plan is of another script, or of other args.", hint="Plan this one, and look at what is different."
+        )
+
+
 def revise(
     context: Context,
     run: str,
@@ -186,29 +204,28 @@ def revise(
     policy: Mapping[str, object] | None = None,
     allowances: Allowances | None = None,
     at: tuple[int, str] | None = None,
+    of: tuple[Digest, Digest] | None = None,
     how: str = "revise",
     stop: threading.Event | None = None,
 ) -> StepResult:
     """Plan a revision, and apply the plan if it is admitted.
 
     `at` is the journal that a plan shown before was made from (`Plan.at`): if the run's has changed since, nothing is
-    done. Raises `Rejected` for that, `NotFound`, `RunBusy`, `ConfigError`.
+    done. `of` is what that plan was of (`Plan.of`): nor is it for anything else. Raises
+    `Rejected` for these, `NotFound`, `RunBusy`, `ConfigError`.
     """
     allowances = allowances or Allowances()
     context.prepare()
     with driving(context, run) as journal:
         history = journal.history
-        if at is not None and at != (history.seq, history.chain):
-            raise Rejected(
-                f"The run {run} has changed since the plan was made (entry {at[0]} then, {history.seq} now).",
-                hint="Plan again, and look at what is different.",
-            )
+        _unchanged(journal, at)
         changed = catalog_changed(context, journal)
         if changed is not None:
             return changed
         drawn = _draw(context, journal, source, args, policy, allowances)
         if drawn.plan is None or drawn.ready is None or drawn.admission.program is None:
             return not_admitted(run, drawn.admission, history.committed)
+        _the_same(drawn.plan, of)
         if drawn.plan.status != "planned":
             return refused(run, drawn.plan, journal)
         context.prepare(granted(journal), history.computed)  # the plan used the first one

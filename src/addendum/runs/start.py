@@ -31,6 +31,10 @@ from addendum.runs.result import StepResult
 from addendum.script.program import compile_program
 
 CHANGED: Final = "A changed capability gives another result: `addendum catalog accept RUN` goes on with it."
+GONE: Final = (
+    "The run was begun with another provider, or this one has changed: name that one with --provider. Where it is gone "
+    "for good, `addendum catalog accept RUN` goes on without it."
+)
 
 
 @contextmanager
@@ -174,7 +178,7 @@ def resume(
             moves=now.moves,
         )
         program = compile_program(source)
-        named(journal.history, Allowances(supersede=allowances.supersede))
+        named(run, journal.history, Allowances(supersede=allowances.supersede))
         ready = scene(journal, program, now.args_digest, policy_of(journal, policy), kept)
         if now.drops:
             ready.dropped = [r for r in journal.history.records.values() if _dropped(r.identity, now.drops)]
@@ -237,7 +241,7 @@ def catalog_changed(context: Context, journal: Journal) -> StepResult | None:
         status="stopped",
         stop="denied",
         message=f"The catalog has changed since the last attempt, in what this run called ({_listed(found)}).",
-        hint=CHANGED,
+        hint=_way_on(found),
         committed=journal.history.committed,
         details={"catalog": found},
     )
@@ -262,7 +266,7 @@ def _over(context: Context, journal: Journal, allowances: Allowances) -> StepRes
         status="completed",
         message="It was completed before, and nothing was run. The catalog has changed since, in what this run called "
         f"({_listed(found)}).",
-        hint=CHANGED,
+        hint=_way_on(found),
         committed=history.committed,
         result=journal.value(entries.ref(ended.body["result"])),
         total_cost=sum(totals.cost for totals in history.totals.values()),
@@ -286,6 +290,10 @@ def _fields_changed(context: Context, journal: Journal) -> dict[str, dict[str, A
 
 def _listed(found: Mapping[str, Mapping[str, Any]]) -> str:
     return "; ".join(f"{name}: {', '.join(fields)}" for name, fields in found.items())
+
+
+def _way_on(found: Mapping[str, Mapping[str, Any]]) -> str:
+    return GONE if any("gone" in fields for fields in found.values()) else CHANGED
 
 
 def granted(journal: Journal) -> Grant:

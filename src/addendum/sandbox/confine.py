@@ -50,7 +50,7 @@ def bubblewrap() -> tuple[str | None, str]:
     """Return the path of a bubblewrap that works here, or None and why not. Asked once per process."""
     path = shutil.which("bwrap", path="/usr/local/bin:/usr/bin:/bin")
     if path is None or not sys.platform.startswith("linux"):
-        return None, "without bubblewrap: it isn't installed"
+        return None, "bubblewrap isn't installed"
     true = shutil.which("true", path="/usr/bin:/bin") or "/bin/true"
     try:
         ran = subprocess.run(
@@ -64,10 +64,10 @@ def bubblewrap() -> tuple[str | None, str]:
             start_new_session=True,  # ^C in a terminal goes to every process there: it says nothing of bubblewrap
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return None, f"without bubblewrap: it doesn't start ({error})"
+        return None, f"bubblewrap doesn't start ({error})"
     if ran.returncode:
         said = ran.stderr.decode("utf-8", "replace").strip()[:200]
-        return None, f"without bubblewrap: it can't make a namespace here ({said})"
+        return None, f"bubblewrap can't make a namespace here ({said})"
     return path, ""
 
 
@@ -153,7 +153,7 @@ class MontyLauncher:
         bwrap, why = look()
         if bwrap is None:
             if require_confined:
-                raise SandboxMissing(f"Monty's worker would run {why}.", hint=MISSING)
+                raise SandboxMissing(f"Monty's worker can't be confined: {why}.", hint=MISSING)
             return cls(binary, False, why, release)
         program = seccomp.program()
         files: list[int] = []

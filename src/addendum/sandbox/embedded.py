@@ -97,7 +97,8 @@ class EmbeddedSandbox:
     def describe(self) -> str:
         """Return one line for a person: what confines the script."""
         launcher = self._start()[1]
-        return f"Monty {launcher.version}, worker {'under bubblewrap' if launcher.confined else launcher.why}"
+        worker = "under bubblewrap" if launcher.confined else f"not confined: {launcher.why}"
+        return f"Monty {launcher.version}, worker {worker}"
 
     def prepare(self, limits: Limits) -> None:
         """Have a worker ready for the next `open` with these limits; see `ports.Preparing`."""

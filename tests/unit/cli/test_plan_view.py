@@ -56,3 +56,22 @@ def test_a_plan_without_limits_and_without_new_work_says_so() -> None:
     assert "new work  none" in out.getvalue()
     assert "influence" not in out.getvalue()
     assert "limits" not in out.getvalue()
+
+
+def test_calls_behind_new_work_are_counted_and_not_all_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A call in front of paid ones doesn't look as if all of them were paid for again."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    wide = SCRIPT.replace("range(3)", "range(13)")
+    (tmp_path / "s.py").write_text(wide, "utf-8")
+    first = '    await ctx.run("review.visual", {"url": "mem://image/1", "criteria": "x"})\n'
+    (tmp_path / "front.py").write_text(wide.replace(":\n", ":\n" + first, 1), "utf-8")
+    assert main(["run", "s.py", "--id", "r"]) == 0
+    capsys.readouterr()
+    assert main(["plan", "r", "front.py"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.count("perhaps orphan ") == 13, "twelve rows, and how many more"
+    assert "perhaps orphan and 3 more" in said
+    assert "behind 15 perhaps orphans, $0.265 paid: replayed where the script comes to them unchanged" in said

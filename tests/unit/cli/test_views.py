@@ -62,6 +62,7 @@ def test_a_way_out_is_left_out_only_where_the_next_steps_have_it() -> None:
 def test_advice_names_the_run() -> None:
     """Every status has a command that can be copied; `RUN` in a hint is the run's name."""
     assert named("`addendum show RUN` says it, RUNS don't", "r1") == "`addendum show r1` says it, RUNS don't"
+    assert named("RUN is the script's own word", "r1") == "RUN is the script's own word"
     for status in ("completed", "failed", "waiting", "paused", "running", "interrupted", "created"):
         assert all(item.command.startswith("addendum ") and " r1" in item.command for item in advise("r1", status))
     for stop in ("divergence", "repeat", "orphans", "denied", "cancelled", "sandbox", "unresolved"):

@@ -20,7 +20,7 @@ SCRIPT = by_hand('async def orchestrate(ctx, args):\n    return await ctx.run(""
 
 
 def nothing() -> tuple[str | None, str]:
-    return None, "without bubblewrap: it isn't installed"
+    return None, "bubblewrap isn't installed"
 
 
 def test_without_bubblewrap_the_worker_is_plain_and_says_so() -> None:
@@ -28,7 +28,7 @@ def test_without_bubblewrap_the_worker_is_plain_and_says_so() -> None:
     sandbox = EmbeddedSandbox(look=nothing)
     assert drive(sandbox, SCRIPT)[1] == Returned({"got": {}})
     assert not sandbox.confined
-    assert sandbox.describe().endswith("worker without bubblewrap: it isn't installed")
+    assert sandbox.describe().endswith("worker not confined: bubblewrap isn't installed")
     sandbox.close()
 
 

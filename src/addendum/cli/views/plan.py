@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from addendum.authority.money import usd
+from addendum.authority.money import nano, usd
 from addendum.cli.printable import line, printable
 from addendum.cli.views.words import count, pairs, state, table
 from addendum.records.history import Record
@@ -17,7 +17,7 @@ from addendum.records.history import Record
 FLOWS = 3
 """How many flows from a result to a decision are listed."""
 REPLAYED = 12
-"""How many replayed calls are listed."""
+"""How many replayed calls are listed, and how many that weren't reached."""
 
 
 def plan(data: Mapping[str, Any], records: Mapping[int, Record], worst: str = "") -> Group:
@@ -74,9 +74,9 @@ def _rows(data: Mapping[str, Any], records: Mapping[int, Record]) -> Iterable[tu
     # A call that stands in the way is no orphan, and what wasn't reached says nothing when the plan stops there.
     named = {at for found in details["counterexamples"] for at in found["identities"]}
     for name in ("orphans", "possible_orphans") if data["status"] == "planned" else ("orphans",):
-        for record in details[name]:
-            if record["identity"] in named:
-                continue
+        listed = [record for record in details[name] if record["identity"] not in named]
+        shown = listed if name == "orphans" else listed[:REPLAYED]
+        for record in shown:
             word = "orphan" if name == "orphans" else "perhaps orphan"
             yield (
                 state("orphaned", word),
@@ -84,6 +84,8 @@ def _rows(data: Mapping[str, Any], records: Mapping[int, Record]) -> Iterable[tu
                 Text(f"paid ${record['cost_usd']}", style="dim"),
                 line(record["identity"]),
             )
+        if len(listed) > len(shown):
+            yield state("orphaned", "perhaps orphan"), "", "", Text(f"and {len(listed) - REPLAYED} more", style="dim")
 
 
 def _new(call: Mapping[str, Any]) -> tuple[Text | str, ...]:
@@ -107,6 +109,7 @@ def _summary(data: Mapping[str, Any], worst: str) -> RenderableType:
                 if data["frontier"] and planned
                 else "",
             ),
+            ("behind", _behind(details["possible_orphans"]) if planned else ""),
             ("new work", _new_work(details) if planned else ""),
             ("worst case", worst),
             ("limits", "\n".join(_limit(name, room) for name, room in details["left"].items())),
@@ -114,6 +117,18 @@ def _summary(data: Mapping[str, Any], worst: str) -> RenderableType:
             ("why", data["message"] or "" if data["stop"] else ""),
             ("way out", data["hint"] or "" if data["stop"] else ""),
         ]
+    )
+
+
+def _behind(unreached: list[Mapping[str, Any]]) -> str:
+    """Say what becomes of the committed calls that new work stands in front of."""
+    if not unreached:
+        return ""
+    paid = usd(sum(nano(record["cost_usd"]) for record in unreached))
+    them = "it" if len(unreached) == 1 else "them"
+    return (
+        f"{count(len(unreached), 'perhaps orphan')}, ${paid} paid: "
+        f"replayed where the script comes to {them} unchanged, and new work is that much less"
     )
 
 

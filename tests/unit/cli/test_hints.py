@@ -1,0 +1,150 @@
+"""What commands tell a newcomer to do next: each command that is named can be copied, and does what is said."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from addendum.cli.main import main
+
+pytestmark = pytest.mark.slow
+
+SERVICES = """
+from addendum import App
+
+app = App()
+
+
+@app.capability("file.review", effect="paid", price_usd="0.03")
+def review(path: str) -> dict:
+    return {"path": path}
+"""
+SCRIPT = """\
+async def orchestrate(ctx, args):
+    found = await ctx.run("file.review", {"path": "a.py"})
+    return await ctx.run("human.approve", {"question": "Publish?"})
+"""
+Command = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run a command in a folder of its own, and return its exit code and what it printed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "hinted", raising=False)
+    (tmp_path / "hinted.py").write_text(SERVICES, "utf-8")
+    (tmp_path / "s.py").write_text(SCRIPT, "utf-8")
+
+    def command(*arguments: str) -> tuple[int, str]:
+        code = main(arguments)
+        printed = capsys.readouterr()
+        return code, printed.out + printed.err
+
+    return command
+
+
+def quoted(said: str) -> list[str]:
+    """Return the words of the first command that a hint quotes."""
+    found = re.search(r"`addendum ([^`]+)`", said)
+    assert found is not None, said
+    return shlex.split(found[1])
+
+
+def test_a_run_that_was_answered_says_to_go_on(run: Command) -> None:
+    """Until then it is listed as asked, with its payload; afterwards nothing is asked, and only resuming is left."""
+    assert run("run", "s.py", "--provider", "hinted:app", "--id", "r")[0] == 4
+    said = run("asks", "r")[1]
+    assert "human.approve at orchestrate/human.approve#0 (a person answers it)" in said
+    assert "Publish?" in said
+    assert json.loads(run("asks", "r", "--json")[1])["asks"][0]["payload"] == {"question": "Publish?"}
+    assert [step["command"] for step in json.loads(run("show", "r", "--json")[1])["next"]] == [
+        "addendum approve r",
+        "addendum resume r",
+    ]
+
+    assert run("approve", "r")[0] == 0
+
+    shown = json.loads(run("show", "r", "--json")[1])
+    assert shown["message"] == "What it asked is answered."
+    assert [step["command"] for step in shown["next"]] == ["addendum resume r"]
+    assert "Nothing is asked." in run("asks", "r")[1]
+
+
+def test_another_provider_is_named_as_such_before_the_catalog_is_accepted(run: Command) -> None:
+    """Whoever forgets --provider is told so: accepting the catalog would go on with the wrong services."""
+    assert run("run", "s.py", "--provider", "hinted:app", "--id", "r")[0] == 4
+    code, said = run("resume", "r")
+    assert code == 3
+    assert "name that one with --provider" in said
+    assert "addendum approve r" not in said, "nothing was driven, so what it waits for isn't the matter"
+    assert run("approve", "r", "--provider", "hinted:app")[0] == 0
+    assert run("resume", "r", "--provider", "hinted:app")[0] == 0
+
+
+def test_a_hint_names_the_store_and_the_provider_that_the_command_was_given(run: Command) -> None:
+    """It can be copied: without them it would look at another store."""
+    given = ("--store", "other.db", "--provider=hinted:app")
+    assert run("run", "s.py", *given, "--id", "r")[0] == 4
+    code, said = run("resume", "nope", *given)
+    assert code == 2
+    code, listed = run(*quoted(said))
+    assert code == 0
+    assert "s.py" in listed
+    code, said = run("plan", "r", "s.py", *given, "--drop", "nowhere")
+    assert (code, quoted(said)) == (2, ["show", "r", "--store", "other.db"])
+    assert run(*quoted(said))[0] == 0
+
+
+def test_the_next_command_for_a_grant_names_the_provider(run: Command, tmp_path: Path) -> None:
+    """A grant names capabilities, so it is read with their catalog."""
+    limit = 'worst_case = "at_run_time"\n[capabilities."human.approve"]\n[capabilities."file.review"]\n'
+    (tmp_path / "g.toml").write_text(limit + "limits = [{meter = 'calls', max = 0}]\n", "utf-8")
+    code, said = run("run", "s.py", "--provider", "hinted:app", "--grant", "g.toml", "--id", "r")
+    assert code == 4
+    assert "addendum grant r FILE --provider hinted:app" in said
+    (tmp_path / "g.toml").write_text(limit, "utf-8")
+    assert run("grant", "r", "g.toml", "--provider", "hinted:app")[0] == 0
+
+
+def test_json_and_the_library_name_the_run_in_the_hint(run: Command) -> None:
+    """A program that reads the hint can run it, too."""
+    hint = json.loads(run("run", "s.py", "--provider", "hinted:app", "--id", "r", "--json")[1])["hint"]
+    assert hint == "Answer with `addendum approve r`, then `addendum resume r`."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("certificate", "r", "--envelope", "nowhere/e.json"), "with --envelope"),
+        (("certificate", "r", "--out", "nowhere/c.json"), "with --out"),
+        (("step", "nowhere.json"), "Name a file with the K as JSON"),
+        (("permit", "r", "file.review", "--count", "2"), "(--payload), or a schema (--where)"),
+        (("demo", "--keep", "s.py/x"), "Name another one with --keep"),
+        (("work", "status"), "`addendum work admit` makes it"),
+        (("work", "admit", "--spec", "nowhere.toml"), "Name another one with --spec"),
+    ],
+)
+def test_a_wrong_file_or_a_missing_option_is_named(run: Command, arguments: tuple[str, ...], said: str) -> None:
+    """The hint has the option that was meant, and it is a usage error."""
+    assert run("run", "s.py", "--provider", "hinted:app", "--id", "r")[0] == 4
+    code, text = run(*arguments)
+    assert code == 2
+    assert said in text
+
+
+def test_the_help_shows_a_flag_without_a_type(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flag takes nothing, at every level of commands; what takes a value says which."""
+    monkeypatch.setenv("COLUMNS", "120")
+    for command in ((), ("run",), ("catalog", "probe"), ("work", "run")):
+        said = run(*command, "--help")[1]
+        assert "--help" in said
+        assert "bool" not in said
+    assert "{SCRIPT...}..." not in run("check", "--help")[1]
