@@ -118,6 +118,10 @@ class Ledgered:
         self.inflight: Counter[str] = Counter()
         self.peak: Counter[str] = Counter()
         self.point: Callable[[str], None] = lambda name: None
+        self.waits: list[int] = []
+        """How many dispatches there were at each wait for an answer."""
+        self.together = 0
+        """The number of the wait at which all that is in flight answers at once, from 1; 0 for none."""
 
     def take(self, request: Request) -> Sent:
         """Note a dispatch."""
@@ -187,6 +191,9 @@ class Scheduled(Dispatcher):
             self.hands.seconds += timeout or 0.0
             raise queue.Empty
         self.batch = self.chance.randint(1, 3) if self.chance else 1
+        self.ledgered.waits.append(len(self.ledgered.sent))
+        if len(self.ledgered.waits) == self.ledgered.together:
+            self.batch = len(self.flying)
         return self._next()
 
     def empty(self) -> bool:
