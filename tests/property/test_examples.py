@@ -896,6 +896,49 @@ async def every(ctx):
     assert step.result.counterexamples == ["ambiguous"]
 
 
+# --- a failure that nobody came to try again -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("schedule", range(6))
+def test_a_failure_that_lost_its_race_before_it_was_tried_again_is_not_handed_over(schedule: int) -> None:
+    """The other branch asks for less, so that the race is over before the failed call is sent again: the script had no
+    answer to it, and has none in a replay, where the failure would come before the race's winner."""
+    helpers = f"""{PIC}
+async def loses(ctx):
+    try:
+        await ctx.run("s.act", {{"p": "x"}})
+    except CapabilityError as e:
+        ctx.log("failed")
+        raise e
+
+async def wins(ctx):
+    a = await pic(ctx, "a")
+    for p in ["b"]:
+        a = await pic(ctx, p)
+    return a
+"""
+    body = 'w = await ctx.race([loses(ctx), wins(ctx)])\nreturn await pic(ctx, "end")'
+    world = World()
+    faults = Faults(where=lambda request: "" if request.payload == {"p": "a"} else "refused")
+    world.run(script(body, helpers), schedule=schedule, faults=faults)
+    assert len(world.history.open_failures) == 2
+    step = world.revise(script(body, helpers.replace('["b"]', "[]")), schedule=schedule)
+    assert seen(step) == ("completed", None, 1, 1, 0)
+    for _ in range(2):
+        again = world.resume()
+        assert seen(again) == ("completed", None, 0, 2, 0)
+        assert (again.handed, again.logs) == (step.handed, step.logs)
+
+
+def test_a_failure_that_an_attempt_did_not_come_to_is_tried_again_by_the_next() -> None:
+    """A revision fails at a new call in front: the failure behind it has had no other try, and is still open."""
+    old = 'return await pic(ctx, "x")'
+    world = ran(script(old, PIC), fails=0)
+    new = script(f'await ctx.run("r.read", {{"p": "new"}})\n{old}', PIC)
+    assert seen(world.revise(new, faults=Faults(fails={1: "timeout"}))) == ("failed", None, 1, 0, 0)
+    assert seen(world.resume()) == ("completed", None, 2, 0, 0)
+
+
 # --- dags, recursion, nested fan-outs ------------------------------------------------------------------------------
 
 

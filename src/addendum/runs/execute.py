@@ -163,7 +163,7 @@ class Attempt:
             "message": ending.message,
             "hint": ending.hint,
             "where": canon.freeze(ending.where),
-            "open": drive.loop.handled.open if ending.status == "failed" else [],
+            "open": _open(drive.loop, ending.status),
             "orphans": [record.seq for record in orphans],
             **settler.accounts.whole(),
             "at_ms": round(self.context.clock.now() * 1000),
@@ -268,6 +268,19 @@ def _anchors(drive: Drive, revision: int) -> list[Entry]:
         Entry("rebind", {"record": seq, "identity": at, "revision": revision, "proof": "same_place"})
         for seq, at in drive.loop.rewritten()
     ]
+
+
+def _open(loop: Loop, status: str) -> list[int]:
+    """Return the failures that are open after an attempt: those after which a failed run asked nothing more, and those
+    that it was to try again and never sent. The script had neither the old failure nor another answer: a race was over
+    first, or the run failed before it came there."""
+    failed, claims = status == "failed", loop.claims
+    found = set(loop.handled.open) if failed else set()
+    for at, record in claims.failed.items():
+        asked = claims.made.get(at)
+        if record.identity == at and (asked == record.call or (failed and asked is None)):
+            found.add(record.seq)
+    return sorted(found)
 
 
 def _unfinished(ending: Ending, history: History) -> Ending:
