@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, TypeAlias
 
 from addendum import canon
@@ -26,9 +27,13 @@ class Facts:
     before: History
     after: History
     served: dict[int, str] = field(default_factory=dict)
+    used: dict[int, tuple[Text, str]] = field(default_factory=dict)
+    """Where records were served before this step, last."""
 
     def __post_init__(self) -> None:
         self.served = dict(self.step.served)
+        for earlier in takewhile(lambda step: step is not self.step, self.world.steps):
+            self.used.update((seq, (earlier.text, identity)) for seq, identity in earlier.served)
 
     def text(self, record: Record) -> Text:
         """Return the text whose commit a record is."""
@@ -36,8 +41,10 @@ class Facts:
         return self.world.texts[revision.source, revision.args_digest]
 
     def meant(self, record: Record) -> Class:
-        """Return what a record was paid for."""
-        return (self.text(record).work(record.origin)[0], record.capability, record.digest)
+        """Return what a record was paid for. One that an earlier step served for other work, as nobody could tell the
+        two apart, is that work's from then on."""
+        text, identity = self.used.get(record.seq) or (self.text(record), record.origin)
+        return (text.work(identity)[0], record.capability, record.digest)
 
     def asked(self, identity: str, record: Record) -> Class:
         """Return what a call asks for that was served a record."""
@@ -178,9 +185,12 @@ def served_replaced(facts: Facts) -> list[str]:
 
 
 def in_their_order(facts: Facts, call: tuple[str, str], drops: frozenset[int]) -> bool:
-    """Whether every result of a call is served, to as many equal calls as there were, in the order that they had."""
+    """Whether every result of a call is served, to as many equal calls as there were, in the order that they had. One
+    that is tried again where it failed had no result, and is no other."""
     records = [record for record in facts.claimable(drops) if record.call == call]
-    sent = [facts.sent(sent)[1:] for sent in facts.step.sent]
+    failed = {at: record.call for at, record in facts.before.prefix.items() if not record.ok}
+    kinds = [(sent.identity, facts.sent(sent)[1:]) for sent in facts.step.sent]
+    sent = [kind for at, kind in kinds if failed.get(at) != kind]
     if any(record.seq not in facts.served for record in records) or call in sent:
         return False
     last = facts.before.revisions[max(record.revision for record in records)]

@@ -67,11 +67,13 @@ class Episode:
     steps: list[Step] = field(default_factory=list)
     edits: list[list[str]] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
+    involved: bool = False
+    """The script has more helpers of helpers than the checker follows, which is its named limit (R03)."""
 
     @property
     def reached(self) -> Counter[str]:
         """Count what the episode reached: each edit that was made, how its revision ended, what a claim did."""
-        found: Counter[str] = Counter()
+        found: Counter[str] = Counter({"too involved": int(self.involved)})
         for names, step in zip(self.edits, self.steps[1:], strict=True):
             assert step.result is not None
             found.update({f"edit {name}" for name in names})
@@ -99,7 +101,10 @@ def episode(seed: int, mode: Mode) -> Episode:
     found.steps.append(world.run(found.texts[0], schedule=seed, faults=Faults(fails=fails)))
     if not world.exists:
         first = found.steps[0].result
-        found.wrong.append(f"a script of the language isn't admitted: {first.message if first else ''}")
+        message = first.message if first else ""
+        found.involved = "can't be followed" in message
+        if not found.involved:
+            found.wrong.append(f"a script of the language isn't admitted: {message}")
         return found
     for number in range(mode.revisions):
         model, names = edited(model, chance, mode.edits, chance.randint(mode.least, mode.most))
