@@ -329,6 +329,23 @@ def test_a_drop_takes_a_record_out_of_the_matching() -> None:
     assert seen(step) == ("completed", None, 1, 0, 1)
 
 
+@pytest.mark.parametrize(("now", "drop"), [("xy", "orchestrate/p.make#0"), ("zx", "orchestrate/p.make#1")])
+def test_what_stands_where_a_record_was_dropped_is_not_dropped_by_a_resume(now: str, drop: str) -> None:
+    """The dropped call is made again, or another one moves to its place: a resume has what stands there now, and no
+    call has the dropped result."""
+    calls = {p: f'await ctx.run("p.make", {{"p": "{p}"}})\n' for p in "xyz"}
+    late = 'return (await ctx.run("r.read", {"p": "late"}))["t"]'
+    world = ran(script(f"{calls['x']}{calls['y']}return 1"))
+    dropped = world.history.prefix[drop].seq
+    new = script(f"{calls[now[0]]}{calls[now[1]]}{late}")
+    step = world.revise(new, allowances=Allowances(drops=(drop,)), faults=Faults(fails={3: "refused"}))
+    assert seen(step) == ("failed", None, 2, 1, 0)
+    for sent in (1, 0, 0):
+        step = world.resume()
+        assert seen(step)[:3] == ("completed", None, sent)
+        assert dropped not in dict(step.served)
+
+
 def test_a_declared_move_is_verified_by_the_payload() -> None:
     """`declared`: the named move is made if the payload is equal, and no other is."""
     old = script('return (await ctx.run("p.make", {"p": "x"}))["t"]')
