@@ -22,6 +22,7 @@ from addendum.kernel.calls import Call
 from addendum.kernel.decide import Rule
 from addendum.kernel.loop import Loop
 from addendum.kernel.policy import Allowances, Policy
+from addendum.kernel.sources import Fate
 from addendum.ports import Session
 from addendum.records.history import History
 from addendum.records.stored import Entry
@@ -276,10 +277,15 @@ def _open(loop: Loop, status: str) -> list[int]:
     first, or the run failed before it came there."""
     failed, claims = status == "failed", loop.claims
     found = set(loop.handled.open) if failed else set()
-    for at, record in claims.failed.items():
-        asked = claims.made.get(at)
-        if record.identity == at and (asked == record.call or (failed and asked is None)):
-            found.add(record.seq)
+    if claims.failed:
+        prefix, asked = claims.sources.history.prefix, set(claims.made.values())
+        unsent = {call for at, call in claims.made.items() if prefix.get(at) is claims.failed.get(at)}
+        for at, record in claims.failed.items():
+            if record.identity != at:
+                continue  # it has another answer
+            to_come = at not in claims.made and (claims.fate(record) is Fate.SAME or record.call not in asked)
+            if record.call in unsent or (failed and to_come):
+                found.add(record.seq)
     return sorted(found)
 
 
