@@ -298,6 +298,8 @@ class Step:
     sent: list[Sent] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
     crashed: bool = False
+    disturbed: bool = False
+    """Whether it was to be cancelled, or an outcome to stay unknown."""
 
     @property
     def handed(self) -> list[tuple[int, str]]:
@@ -399,7 +401,9 @@ class World:
 
         def act(policy: Any, allowances: Allowances) -> StepResult:
             drawn.append(self.plan(text, policy=policy, allowances=allowances))
-            return revise(self.context, RUN, text.source, args=text.args, policy=policy, allowances=allowances)
+            return revise(
+                self.context, RUN, text.source, args=text.args, policy=policy, allowances=allowances, stop=self.stop
+            )
 
         step = self._step(text, "revise", act, **more)
         step.plan = drawn[0] if drawn else None
@@ -453,7 +457,8 @@ class World:
         self.chance = None if schedule is None else random.Random(schedule)
         self.events = []
         first = len(self.provider.sent)
-        step = Step(text, how, None)
+        disturbed = self.stop is not None or bool(self.provider.faults.unknown)
+        step = Step(text, how, None, disturbed=disturbed)
         try:
             step.result = act(policy, allowances or Allowances())
         except Killed:
