@@ -329,6 +329,23 @@ def test_a_drop_takes_a_record_out_of_the_matching() -> None:
     assert seen(step) == ("completed", None, 1, 0, 1)
 
 
+@pytest.mark.parametrize(("now", "drop"), [("xy", "orchestrate/p.make#0"), ("zx", "orchestrate/p.make#1")])
+def test_what_stands_where_a_record_was_dropped_is_not_dropped_by_a_resume(now: str, drop: str) -> None:
+    """The dropped call is made again, or another one moves to its place: a resume has what stands there now, and no
+    call has the dropped result."""
+    calls = {p: f'await ctx.run("p.make", {{"p": "{p}"}})\n' for p in "xyz"}
+    late = 'return (await ctx.run("r.read", {"p": "late"}))["t"]'
+    world = ran(script(f"{calls['x']}{calls['y']}return 1"))
+    dropped = world.history.prefix[drop].seq
+    new = script(f"{calls[now[0]]}{calls[now[1]]}{late}")
+    step = world.revise(new, allowances=Allowances(drops=(drop,)), faults=Faults(fails={3: "refused"}))
+    assert seen(step) == ("failed", None, 2, 1, 0)
+    for sent in (1, 0, 0):
+        step = world.resume()
+        assert seen(step)[:3] == ("completed", None, sent)
+        assert dropped not in dict(step.served)
+
+
 def test_a_declared_move_is_verified_by_the_payload() -> None:
     """`declared`: the named move is made if the payload is equal, and no other is."""
     old = script('return (await ctx.run("p.make", {"p": "x"}))["t"]')
@@ -818,6 +835,19 @@ def test_a_plan_shows_a_new_call_that_races_with_a_sleep() -> None:
     assert [call.identity for call in step.plan.plan.frontier] == ["orchestrate/pic()#1 > pic/p.make#0"]
 
 
+def test_what_a_call_behind_the_frontier_may_still_have_is_no_orphan_yet() -> None:
+    """A branch is taken out of a fan-out, and a call behind new work has the result: the plan can't know, and
+    says that the record may be left over, not that it is."""
+    old = script('return await ctx.parallel([pic(ctx, x) for x in ["a", "b"]])', PIC)
+    body = 'v = await ctx.parallel([pic(ctx, x) for x in ["a"]])\nn = await pic(ctx, "new")\n'
+    step = revised(old, script(f'{body}return (await ctx.run("p.make", {{"p": "b"}}))["t"]', PIC))
+    assert seen(step) == ("completed", None, 1, 2, 0)
+    assert step.plan is not None
+    assert step.plan.plan is not None
+    verdict = step.plan.plan.verdict
+    assert ([record.seq for record in verdict.possible], verdict.orphans) == ([7], [])
+
+
 @pytest.mark.parametrize("fails", [0, 1, 2])
 def test_the_only_iteration_of_a_new_loop_is_no_branch(fails: int) -> None:
     """A loop is put around a fan-out of equal calls whose last branch failed and was handled: it has its failure again,
@@ -894,6 +924,52 @@ async def every(ctx):
     assert step.result is not None
     assert seen(step) == ("not_admitted", None, 0, 0, 0)
     assert step.result.counterexamples == ["ambiguous"]
+
+
+# --- a failure that nobody came to try again -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["loses", "renamed"])
+@pytest.mark.parametrize("schedule", range(6))
+def test_a_failure_that_lost_its_race_before_it_was_tried_again_is_not_handed_over(schedule: int, name: str) -> None:
+    """The other branch asks for less, so that the race is over before the failed call is sent again: the script had no
+    answer to it, and has none in a replay, where the failure would come before the race's winner. So it is where the
+    failed call was moved."""
+    helpers = f"""{PIC}
+async def loses(ctx):
+    try:
+        await ctx.run("s.act", {{"p": "x"}})
+    except CapabilityError as e:
+        ctx.log("failed")
+        raise e
+
+async def wins(ctx):
+    a = await pic(ctx, "a")
+    for p in ["b"]:
+        a = await pic(ctx, p)
+    return a
+"""
+    body = 'w = await ctx.race([loses(ctx), wins(ctx)])\nreturn await pic(ctx, "end")'
+    world = World()
+    faults = Faults(where=lambda request: "" if request.payload == {"p": "a"} else "refused")
+    world.run(script(body, helpers), schedule=schedule, faults=faults)
+    assert len(world.history.open_failures) == 2
+    less = script(body.replace("loses", name), helpers.replace('["b"]', "[]").replace("loses", name))
+    step = world.revise(less, schedule=schedule)
+    assert seen(step) == ("completed", None, 1, 1, 0)
+    for _ in range(2):
+        again = world.resume()
+        assert seen(again) == ("completed", None, 0, 2, 0)
+        assert (again.handed, again.logs) == (step.handed, step.logs)
+
+
+def test_a_failure_that_an_attempt_did_not_come_to_is_tried_again_by_the_next() -> None:
+    """A revision fails at a new call in front: the failure behind it has had no other try, and is still open."""
+    old = 'return await pic(ctx, "x")'
+    world = ran(script(old, PIC), fails=0)
+    new = script(f'await ctx.run("r.read", {{"p": "new"}})\n{old}', PIC)
+    assert seen(world.revise(new, faults=Faults(fails={1: "timeout"}))) == ("failed", None, 1, 0, 0)
+    assert seen(world.resume()) == ("completed", None, 2, 0, 0)
 
 
 # --- dags, recursion, nested fan-outs ------------------------------------------------------------------------------

@@ -38,6 +38,20 @@ LEAST = {
 """How often the sample reaches what an edit can lead to."""
 
 
+FOUND = [
+    ("mixed", 20503),  # a failure that lost its race before it was tried again
+    ("reshaped", 401286),  # the same, and the failed call was moved
+    ("reshape", 400780),  # what is beyond the new bounds moved behind new work, and was an orphan in the plan
+    ("rough", 30),  # a resume dropped again what its revision had dropped, and paid for it again
+    ("rough", 55),  # what was dropped is served in a later revision
+    ("same", 110172),  # as many equal calls as results, in their order, and one that failed is tried again
+    ("again", 60839),  # what fan-outs of one function that changed places have had since
+    ("rare", 400499),  # one list of equal calls is longer now and the other shorter, and the ledger warns of a repeat
+    ("equal", 20823),  # more helpers of helpers than the checker follows
+]
+"""Episodes that were wrong, or that the oracle took for wrong."""
+
+
 @lru_cache(maxsize=1)
 def sample() -> tuple[Counter[str], list[str]]:
     """Make the episodes of every mode."""
@@ -53,7 +67,15 @@ def sample() -> tuple[Counter[str], list[str]]:
 
 def test_no_decision_of_the_sample_is_wrong() -> None:
     """No result is served for other work, none is paid for twice, each plan is kept, each replay is the same."""
-    assert sample()[1] == []
+    reached, wrong = sample()
+    assert wrong == []
+    assert not reached["too involved"], "the checker follows the scripts of the sample"
+
+
+@pytest.mark.parametrize(("mode", "seed"), FOUND)
+def test_what_the_long_search_found_is_mended(mode: str, seed: int) -> None:
+    """Each stays as it was found, so that whoever changes the matching or the oracle sees it again."""
+    assert episode(seed, MODES[mode]).wrong == []
 
 
 @pytest.mark.parametrize("edit", sorted({edit.__name__ for edit in PRESERVING + CHANGING}))

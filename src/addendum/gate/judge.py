@@ -67,7 +67,9 @@ def judge(
         if record.identity is None:
             continue
         if claims.fate(record) is Fate.SAME:
-            (verdict.orphans if ended or claims.vacated(record) else verdict.possible).append(record)
+            # Behind the frontier a call at another place may have what can't be reached at its own any more.
+            over = ended or (claims.relocation == "strict" and claims.vacated(record))
+            (verdict.orphans if over else verdict.possible).append(record)
             continue
         place = None if ended or claims.relocation == "strict" else claims.expected(record)
         if place is not None:

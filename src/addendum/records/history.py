@@ -462,10 +462,8 @@ class History:
         self.seconds += body.get("micros", 0) / 1_000_000
         self.computed += body.get("script_micros", 0) / 1_000_000
         self.logged = max(self.logged, body.get("log_bytes", 0))
-        if body["status"] == "failed":
+        if body["status"] in ("failed", "completed"):
             self.open_failures = set(body["open"])
-        elif body["status"] == "completed":
-            self.open_failures = set()
 
 
 _FOLD = {

@@ -21,6 +21,7 @@ from addendum.kernel.calls import Call
 from addendum.kernel.decide import Rule
 from addendum.kernel.loop import Loop
 from addendum.kernel.policy import Allowances, Policy
+from addendum.kernel.sources import Fate
 from addendum.ports import Session
 from addendum.records.history import History
 from addendum.records.stored import Entry
@@ -157,7 +158,7 @@ class Attempt:
             "message": ending.message,
             "hint": ending.hint,
             "where": canon.freeze(ending.where),
-            "open": drive.loop.handled.open if ending.status == "failed" else [],
+            "open": _open(drive.loop, ending.status),
             "orphans": [record.seq for record in orphans],
             **settler.accounts.whole(),
             "at_ms": round(self.context.clock.now() * 1000),
@@ -262,6 +263,24 @@ def _anchors(drive: Drive, revision: int) -> list[Entry]:
         Entry("rebind", {"record": seq, "identity": at, "revision": revision, "proof": "same_place"})
         for seq, at in drive.loop.rewritten()
     ]
+
+
+def _open(loop: Loop, status: str) -> list[int]:
+    """Return the failures that are open after an attempt: those after which a failed run asked nothing more, and those
+    that it was to try again and never sent. The script had neither the old failure nor another answer: a race was over
+    first, or the run failed before it came there."""
+    failed, claims = status == "failed", loop.claims
+    found = set(loop.handled.open) if failed else set()
+    if claims.failed:
+        prefix, asked = claims.sources.history.prefix, set(claims.made.values())
+        unsent = {call for at, call in claims.made.items() if prefix.get(at) is claims.failed.get(at)}
+        for at, record in claims.failed.items():
+            if record.identity != at:
+                continue  # it has another answer
+            to_come = at not in claims.made and (claims.fate(record) is Fate.SAME or record.call not in asked)
+            if record.call in unsent or (failed and to_come):
+                found.add(record.seq)
+    return sorted(found)
 
 
 def _unfinished(ending: Ending, history: History) -> Ending:

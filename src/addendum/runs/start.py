@@ -20,6 +20,7 @@ from addendum.kernel.policy import Allowances, Policy
 from addendum.ports import Lease, RunHeader, Store
 from addendum.records import entries
 from addendum.records.entries import Revision
+from addendum.records.history import Record
 from addendum.records.stored import Entry
 from addendum.runs import delegate
 from addendum.runs.admit import Admission, admit
@@ -181,7 +182,7 @@ def resume(
         named(run, journal.history, Allowances(supersede=allowances.supersede))
         ready = scene(journal, program, now.args_digest, policy_of(journal, policy), kept)
         if now.drops:
-            ready.dropped = [r for r in journal.history.records.values() if _dropped(r.identity, now.drops)]
+            ready.dropped = [record for record in journal.history.records.values() if _dropped(record, now)]
         args = journal.value(now.args)
         return Attempt(context, ready, "resume", args, stop=stop or threading.Event()).run()
 
@@ -301,8 +302,14 @@ def granted(journal: Journal) -> Grant:
     return from_json(journal.history.grant or {})
 
 
-def _dropped(identity: str | None, drops: tuple[str, ...]) -> bool:
-    return bool(drops) and identity is not None and (identity in drops or place(identity) in drops)
+def _dropped(record: Record, now: Revision) -> bool:
+    """Whether the current revision gave a record up: it was there before, and stood where the revision says. What was
+    paid for there since, or moved there, is what the script has instead of it."""
+    if record.source >= now.number:
+        return False
+    moved = record.before is not None and record.before[0] == now.number
+    at = record.before[1] if record.before is not None and moved else record.identity
+    return at is not None and (at in now.drops or place(at) in now.drops)
 
 
 def fresh_name(context: Context) -> str:

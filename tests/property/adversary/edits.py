@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from adversary.programs import (
     CAPABILITIES,
@@ -55,7 +55,8 @@ def _pick(chance: random.Random, found: list) -> object | None:
     return chance.choice(found) if found else None
 
 
-def _all(model: Model, *kinds: type) -> list[tuple[list[Stmt], int]]:
+def all_of(model: Model, *kinds: type) -> list[tuple[list[Any], int]]:
+    """Return every statement of some kinds, as the list that it is in and its number there."""
     return [
         (block, number)
         for block in model.blocks()
@@ -147,7 +148,7 @@ def unwrap(model: Model, chance: random.Random) -> bool:
     """Take a wrapper away."""
     found = [
         (block, number)
-        for block, number in _all(model, Try, If, For)
+        for block, number in all_of(model, Try, If, For)
         if (isinstance(block[number], Try) and block[number].handler is None)
         or (isinstance(block[number], If) and block[number].test is None)
         or (isinstance(block[number], For) and not block[number].trail)
@@ -161,7 +162,7 @@ def unwrap(model: Model, chance: random.Random) -> bool:
 
 def extract(model: Model, chance: random.Random) -> bool:
     """Move one statement that sets a variable into a helper of its own."""
-    found = _all(model, Call, Use, Fan)
+    found = all_of(model, Call, Use, Fan)
     if not found:
         return False
     block, number = chance.choice(found)
@@ -172,19 +173,20 @@ def extract(model: Model, chance: random.Random) -> bool:
     name = model.new()
     # Callees come first, so that the helpers stay in an order that `valid` takes.
     model.helpers[name] = Helper(
-        f"made_{name}", params, [statement], Ref(statement.var), nested=_uses_nested(model, [statement])
+        f"made_{name}", params, [statement], Ref(statement.var), nested=uses_nested(model, [statement])
     )
     block[number] = Use((), name, [Ref(var) for var in params], statement.var)
     return True
 
 
-def _uses_nested(model: Model, body: list[Stmt]) -> bool:
+def uses_nested(model: Model, body: list[Stmt]) -> bool:
+    """Whether statements use a helper that is written in `orchestrate`."""
     return any(model.helpers[other].nested for other in used(body))
 
 
 def inline(model: Model, chance: random.Random) -> bool:
     """Put a helper's statements in the place of one use."""
-    found = _all(model, Use)
+    found = all_of(model, Use)
     if not found:
         return False
     block, number = chance.choice(found)
@@ -299,7 +301,7 @@ def _scope(block: list[Stmt], at: int) -> list[int]:
 
 def delete(model: Model, chance: random.Random) -> bool:
     """Delete a statement."""
-    found = _all(model)
+    found = all_of(model)
     if not found:
         return False
     block, number = chance.choice(found)
@@ -311,7 +313,7 @@ def delete(model: Model, chance: random.Random) -> bool:
 
 def duplicate(model: Model, chance: random.Random) -> bool:
     """Write a call once more: new work with an equal payload."""
-    found = _all(model, Call, Use)
+    found = all_of(model, Call, Use)
     if not found:
         return False
     block, number = chance.choice(found)
@@ -338,7 +340,7 @@ def swap(model: Model, chance: random.Random) -> bool:
 
 def move(model: Model, chance: random.Random) -> bool:
     """Move a statement elsewhere, into another block too."""
-    found = _all(model, Call, Use)
+    found = all_of(model, Call, Use)
     if not found:
         return False
     block, number = chance.choice(found)
@@ -365,7 +367,7 @@ def change_literal(model: Model, chance: random.Random) -> bool:
 
 def change_capability(model: Model, chance: random.Random) -> bool:
     """Call another capability: other work."""
-    found = _all(model, Call)
+    found = all_of(model, Call)
     if not found:
         return False
     block, number = chance.choice(found)
@@ -516,4 +518,4 @@ def edited(model: Model, chance: random.Random, edits: tuple[Edit, ...], count: 
     return model, names
 
 
-__all__ = ["CHANGING", "PRESERVING", "edited", "inside"]
+__all__ = ["CHANGING", "PRESERVING", "all_of", "edited", "inside", "uses_nested"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, TypeAlias
 
 from addendum import canon
@@ -26,9 +27,13 @@ class Facts:
     before: History
     after: History
     served: dict[int, str] = field(default_factory=dict)
+    used: dict[int, tuple[Text, str]] = field(default_factory=dict)
+    """Where records were served before this step, last."""
 
     def __post_init__(self) -> None:
         self.served = dict(self.step.served)
+        for earlier in takewhile(lambda step: step is not self.step, self.world.steps):
+            self.used.update((seq, (earlier.text, identity)) for seq, identity in earlier.served)
 
     def text(self, record: Record) -> Text:
         """Return the text whose commit a record is."""
@@ -36,8 +41,10 @@ class Facts:
         return self.world.texts[revision.source, revision.args_digest]
 
     def meant(self, record: Record) -> Class:
-        """Return what a record was paid for."""
-        return (self.text(record).work(record.origin)[0], record.capability, record.digest)
+        """Return what a record was paid for. One that an earlier step served for other work, as nobody could tell the
+        two apart, is that work's from then on."""
+        text, identity = self.used.get(record.seq) or (self.text(record), record.origin)
+        return (text.work(identity)[0], record.capability, record.digest)
 
     def asked(self, identity: str, record: Record) -> Class:
         """Return what a call asks for that was served a record."""
@@ -139,7 +146,7 @@ def served_wrong(facts: Facts, drops: frozenset[int]) -> list[str]:
             r
             for r in owned.get(now, [])
             if (facts.served.get(r) is None or facts.asked(facts.served[r], records[r]) != now)
-            and not (kept and (stayed(facts, r) if r in facts.served else to_come(facts, r) or lost(facts, r)))
+            and not (kept and (stayed(facts, r) if r in facts.served else unused(facts, r)))
         ]
         if others:
             wrong.append(
@@ -162,6 +169,8 @@ def served_replaced(facts: Facts) -> list[str]:
         if record is None or record.is_read or not record.ok or record.identity is not None or record.before is None:
             continue
         revision, stood, _ = record.before
+        if revision in history.revisions and stood in history.revisions[revision].drops:
+            continue  # it was given up, and what was made there is no new version of it
         taken = [
             r
             for r in history.records.values()
@@ -178,9 +187,12 @@ def served_replaced(facts: Facts) -> list[str]:
 
 
 def in_their_order(facts: Facts, call: tuple[str, str], drops: frozenset[int]) -> bool:
-    """Whether every result of a call is served, to as many equal calls as there were, in the order that they had."""
+    """Whether every result of a call is served, to as many equal calls as there were, in the order that they had. One
+    that is tried again where it failed had no result, and is no other."""
     records = [record for record in facts.claimable(drops) if record.call == call]
-    sent = [facts.sent(sent)[1:] for sent in facts.step.sent]
+    failed = {at: record.call for at, record in facts.before.prefix.items() if not record.ok}
+    kinds = [(sent.identity, facts.sent(sent)[1:]) for sent in facts.step.sent]
+    sent = [kind for at, kind in kinds if failed.get(at) != kind]
     if any(record.seq not in facts.served for record in records) or call in sent:
         return False
     last = facts.before.revisions[max(record.revision for record in records)]
@@ -200,6 +212,19 @@ def turn(text: Text, identity: str) -> tuple[Any, ...] | None:
     if not all(frame.position in places for frame in frames):
         return None
     return tuple((places[frame.position], frame.entry, str(frame.branch)) for frame in frames)
+
+
+def unused(facts: Facts, seq: int) -> bool:
+    """Whether a record that is served to nobody isn't simply left over."""
+    return to_come(facts, seq) or lost(facts, seq) or repeated(facts, seq)
+
+
+def repeated(facts: Facts, seq: int) -> bool:
+    """Whether an equal call of a place that there was already is paid for beyond its old bounds, and the ledger says
+    so: with records left beyond another place's new bounds, it may as well be new work (DESIGN section 5, rule 2)."""
+    found = {event["identity"] for event in facts.step.events if event.get("finding") == "repeat"}
+    kinds = {facts.sent(sent)[1:] for sent in facts.step.sent if sent.identity in found}
+    return facts.before.records[seq].call in kinds
 
 
 def to_come(facts: Facts, seq: int) -> bool:
@@ -260,7 +285,8 @@ def plan_kept(facts: Facts) -> list[str]:
     lost = "race#" in (result.message or "")
     if result.stop == "divergence" and not step.sent and not reads and not lost:
         wrong.append(f"what the plan admitted diverged before anything was paid: {result.message}")
-    if result.stop not in (None, "divergence", "repeat", "orphans"):
+    stops = {None, "divergence", "repeat", "orphans", *(("cancelled", "unresolved") if step.disturbed else ())}
+    if result.stop not in stops:
         wrong.append(f"what the plan admitted was stopped: {result.stop} {result.message}")
     # A race that is won before they were sent leaves its losers' calls unsent.
     frontier = {call.identity for call in plan.frontier if "race#" not in call.identity}
@@ -295,7 +321,8 @@ def moves_kept(facts: Facts) -> list[str]:
             f"the plan and the revision don't move the same: {sorted(first.symmetric_difference(plan.bindings))}"
         )
     moved = [facts.before.records[record] for seq, record, _ in rebinds if known < seq < paid]
-    behind = {record.seq for record in moved if record.ok and not record.is_read}
+    # What has no identity is nobody's, so that a plan doesn't say that it may be left over.
+    behind = {record.seq for record in moved if record.ok and not record.is_read and record.identity is not None}
     unforeseen = behind - {*plan.verdict.expected, *(record.seq for record in plan.verdict.possible)}
     if unforeseen:
         wrong.append(f"moved behind a new read, and not foreseen: {sorted(unforeseen)}")

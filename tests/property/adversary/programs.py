@@ -354,12 +354,10 @@ def _sound(body: list[Stmt], scope: set[int]) -> bool:
                 if not statement.body or not _sound(statement.body, scope):
                     return False
             case Try():
-                if (
-                    not statement.body
-                    or not _sound(statement.body, set(scope))
-                    or not _sound(statement.handler, set(scope))
-                ):
+                tried, handled = set(scope), set(scope)
+                if not statement.body or not _sound(statement.body, tried) or not _sound(statement.handler, handled):
                     return False
+                scope |= tried & handled
             case Say():
                 pass
             case _:

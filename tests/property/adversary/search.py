@@ -10,9 +10,16 @@ from __future__ import annotations
 
 import random
 import sys
+import threading
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any
 
+from addendum.broker.reconcile import unresolved
+from addendum.kernel.policy import Allowances
+from addendum.records.history import History
 from adversary import oracle
 from adversary.edits import (
     CHANGING,
@@ -27,7 +34,8 @@ from adversary.edits import (
     unwrap,
     wrap_if,
 )
-from adversary.programs import CAPABILITIES, WORDS, Text, make, write
+from adversary.programs import CAPABILITIES, WORDS, Model, Text, make, write
+from adversary.reshaping import RESHAPING
 from adversary.world import Faults, Step, World
 
 
@@ -42,10 +50,13 @@ class Mode:
     words: tuple[str, ...] = WORDS
     capabilities: tuple[str, ...] = CAPABILITIES
     relocations: tuple[str, ...] = ("verified", "verified", "strict")
+    rough: bool = False
+    """Whether revisions are killed, cancelled, refused and allowed what was refused, and made again (`rough`)."""
 
 
 RARE: tuple[Edit, ...] = (serve_through, wrap_if, unwrap, inline, move_function, edit_branches, swap_items)
 """Edits that few scripts have room for."""
+EVERYTHING = PRESERVING + CHANGING + RESHAPING
 MODES = {
     "preserving": Mode(PRESERVING),
     "mixed": Mode(PRESERVING + CHANGING),
@@ -53,6 +64,14 @@ MODES = {
     "equal": Mode(PRESERVING + CHANGING, words=("a",), capabilities=("p.make", "s.act"), relocations=("verified",)),
     "same": Mode(CHANGING, words=("a",), capabilities=("p.make",), relocations=("verified",)),
     "rare": Mode(CHANGING + 8 * RARE, revisions=2, words=("a", "b"), capabilities=("p.make", "r.read")),
+    "reshape": Mode(RESHAPING, most=2, revisions=2, words=("a", "b")),
+    "reshaped": Mode(
+        PRESERVING + CHANGING + 3 * RESHAPING, revisions=2, words=("a",), capabilities=("p.make", "s.act")
+    ),
+    "rough": Mode(EVERYTHING, most=2, revisions=4, words=("a", "b"), rough=True),
+    "rougher": Mode(
+        EVERYTHING, most=2, revisions=4, words=("a",), capabilities=("p.make",), relocations=("verified",), rough=True
+    ),
     "again": Mode(PRESERVING + CHANGING, most=2, revisions=3, words=("a", "b"), capabilities=("p.make", "s.act")),
 }
 
@@ -67,14 +86,18 @@ class Episode:
     steps: list[Step] = field(default_factory=list)
     edits: list[list[str]] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
+    involved: bool = False
+    """The script has more helpers of helpers than the checker follows, which is its named limit (R03)."""
 
     @property
     def reached(self) -> Counter[str]:
         """Count what the episode reached: each edit that was made, how its revision ended, what a claim did."""
-        found: Counter[str] = Counter()
+        found: Counter[str] = Counter({"too involved": int(self.involved)})
         for names, step in zip(self.edits, self.steps[1:], strict=True):
-            assert step.result is not None
             found.update({f"edit {name}" for name in names})
+            if step.result is None:
+                found["killed"] += 1
+                continue
             found[f"end {step.result.status} {step.result.stop or ''}".strip()] += 1
             found.update({f"stop {kind}" for kind in step.result.counterexamples})
             found["rebound"] += step.result.rebound > 0
@@ -99,7 +122,13 @@ def episode(seed: int, mode: Mode) -> Episode:
     found.steps.append(world.run(found.texts[0], schedule=seed, faults=Faults(fails=fails)))
     if not world.exists:
         first = found.steps[0].result
-        found.wrong.append(f"a script of the language isn't admitted: {first.message if first else ''}")
+        message = first.message if first else ""
+        found.involved = "can't be followed" in message
+        if not found.involved:
+            found.wrong.append(f"a script of the language isn't admitted: {message}")
+        return found
+    if mode.rough:
+        _roughly(found, world, model, mode, chance)
         return found
     for number in range(mode.revisions):
         model, names = edited(model, chance, mode.edits, chance.randint(mode.least, mode.most))
@@ -119,6 +148,90 @@ def episode(seed: int, mode: Mode) -> Episode:
         if step.result.status == "completed":
             found.wrong += replayed(step, again)
     return found
+
+
+def _roughly(found: Episode, world: World, model: Model, mode: Mode, chance: random.Random) -> None:
+    """Revise again and again, with all that can come in between."""
+    policy = {"relocation": found.relocation}
+
+    def take(step: Step, before: History, names: list[str], drops: frozenset[int] = frozenset()) -> Step:
+        found.steps.append(step)
+        found.edits.append(names)
+        found.wrong += oracle.check(world, step, before, drops)
+        return step
+
+    for _ in range(mode.revisions):
+        draft, names = edited(model, chance, mode.edits, chance.randint(mode.least, mode.most))
+        text = write(draft)
+        found.texts.append(text)
+        allowed = Allowances(supersede=chance.random() < 0.25, retry=chance.choice(["open"] * 6 + ["all", "none"]))
+        before = world.history
+        step = take(_disturbed(world, text, chance, policy, allowed), before, names)
+        if step.result is not None and step.result.status == "not_admitted" and chance.random() < 0.6:
+            drops = _refused(step)
+            places = tuple(sorted({at for seq in drops if (at := before.records[seq].identity) is not None}))
+            if places:
+                step = world.revise(text, schedule=1, policy=policy, allowances=replace(allowed, drops=places))
+                take(step, before, ["dropped"], drops)
+        if step.result is not None and step.result.status == "not_admitted":
+            continue
+        model = draft
+        if unresolved(world.history):
+            world.reconcile(abandon=chance.random() < 0.5, result={"t": "known"})
+        if step.result is None or step.result.status != "completed":
+            if chance.random() < 0.3:
+                continue
+            before = world.history
+            step = take(world.resume(schedule=2, policy=policy), before, ["resumed"])
+        if step.result is not None and step.result.status == "completed":
+            found.wrong += replayed(step, world.resume(schedule=3, policy=policy))
+
+
+def _disturbed(world: World, text: Text, chance: random.Random, policy: dict[str, object], allowed: Allowances) -> Step:
+    """Revise, and let something come in between: a failure, a kill, a cancellation."""
+    roll, at, stop = chance.random(), len(world.provider.sent) + chance.randint(0, 3), threading.Event()
+    faults = Faults()
+    if roll < 0.3:
+        faults = Faults(fails={at: "provider_error"})
+    elif roll < 0.5:
+        points = (
+            "before attempt",
+            "after attempt",
+            "sent",
+            "before record",
+            "after record",
+            "after rebind",
+            "after revision",
+        )
+        faults = Faults(crash=(chance.choice(points), chance.randint(1, 3)))
+    elif roll < 0.6:
+        faults = Faults(unknown=frozenset({at}))
+    elif roll < 0.75:
+        world.watch, world.stop = _stopping(stop, chance.randint(1, 12)), stop
+    step = world.revise(text, schedule=chance.randrange(1000), policy=policy, faults=faults, allowances=allowed)
+    world.watch = world.stop = None
+    return step
+
+
+def _stopping(stop: threading.Event, after: int) -> Callable[[dict[str, Any]], None]:
+    seen = count()
+
+    def watch(event: dict[str, Any]) -> None:
+        if next(seen) == after:
+            stop.set()
+
+    return watch
+
+
+def _refused(step: Step) -> frozenset[int]:
+    """Return the records that a revision has to give up, if that is all that stops it."""
+    plan = step.plan.plan if step.plan is not None else None
+    if plan is None:
+        return frozenset()
+    found = plan.verdict.counterexamples
+    if any(each.kind == "ambiguous" for each in found):
+        return frozenset()
+    return frozenset(seq for each in found for seq in each.seqs)
 
 
 def replayed(step: Step, again: Step) -> list[str]:

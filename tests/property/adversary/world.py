@@ -118,6 +118,10 @@ class Ledgered:
         self.inflight: Counter[str] = Counter()
         self.peak: Counter[str] = Counter()
         self.point: Callable[[str], None] = lambda name: None
+        self.waits: list[int] = []
+        """How many dispatches there were at each wait for an answer."""
+        self.together = 0
+        """The number of the wait at which all that is in flight answers at once, from 1; 0 for none."""
 
     def take(self, request: Request) -> Sent:
         """Note a dispatch."""
@@ -187,6 +191,9 @@ class Scheduled(Dispatcher):
             self.hands.seconds += timeout or 0.0
             raise queue.Empty
         self.batch = self.chance.randint(1, 3) if self.chance else 1
+        self.ledgered.waits.append(len(self.ledgered.sent))
+        if len(self.ledgered.waits) == self.ledgered.together:
+            self.batch = len(self.flying)
         return self._next()
 
     def empty(self) -> bool:
@@ -291,6 +298,8 @@ class Step:
     sent: list[Sent] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
     crashed: bool = False
+    disturbed: bool = False
+    """Whether it was to be cancelled, or an outcome to stay unknown."""
 
     @property
     def handed(self) -> list[tuple[int, str]]:
@@ -392,7 +401,9 @@ class World:
 
         def act(policy: Any, allowances: Allowances) -> StepResult:
             drawn.append(self.plan(text, policy=policy, allowances=allowances))
-            return revise(self.context, RUN, text.source, args=text.args, policy=policy, allowances=allowances)
+            return revise(
+                self.context, RUN, text.source, args=text.args, policy=policy, allowances=allowances, stop=self.stop
+            )
 
         step = self._step(text, "revise", act, **more)
         step.plan = drawn[0] if drawn else None
@@ -446,7 +457,8 @@ class World:
         self.chance = None if schedule is None else random.Random(schedule)
         self.events = []
         first = len(self.provider.sent)
-        step = Step(text, how, None)
+        disturbed = self.stop is not None or bool(self.provider.faults.unknown)
+        step = Step(text, how, None, disturbed=disturbed)
         try:
             step.result = act(policy, allowances or Allowances())
         except Killed:
