@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import pytest
 from adversary.edits import CHANGING, PRESERVING
-from adversary.search import MODES, episode
+from adversary.search import HANDED, MODES, episode
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +56,7 @@ def test_no_decision_of_the_sample_is_wrong() -> None:
     assert sample()[1] == []
 
 
-@pytest.mark.parametrize("edit", sorted({edit.__name__ for edit in PRESERVING + CHANGING}))
+@pytest.mark.parametrize("edit", sorted({edit.__name__ for edit in PRESERVING + CHANGING + HANDED}))
 def test_each_edit_is_made(edit: str) -> None:
     """No edit is only in the list."""
     assert sample()[0][f"edit {edit}"] >= 6

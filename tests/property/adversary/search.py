@@ -22,6 +22,7 @@ from adversary.edits import (
     edited,
     inline,
     move_function,
+    retry_by_helper,
     serve_through,
     swap_items,
     unwrap,
@@ -46,6 +47,8 @@ class Mode:
 
 RARE: tuple[Edit, ...] = (serve_through, wrap_if, unwrap, inline, move_function, edit_branches, swap_items)
 """Edits that few scripts have room for."""
+HANDED: tuple[Edit, ...] = (retry_by_helper, edit_branches)
+"""Edits that change what awaits a call, or which function a branch runs."""
 MODES = {
     "preserving": Mode(PRESERVING),
     "mixed": Mode(PRESERVING + CHANGING),
@@ -53,6 +56,7 @@ MODES = {
     "equal": Mode(PRESERVING + CHANGING, words=("a",), capabilities=("p.make", "s.act"), relocations=("verified",)),
     "same": Mode(CHANGING, words=("a",), capabilities=("p.make",), relocations=("verified",)),
     "rare": Mode(CHANGING + 8 * RARE, revisions=2, words=("a", "b"), capabilities=("p.make", "r.read")),
+    "handed": Mode(PRESERVING + CHANGING + 8 * HANDED, revisions=2, words=("a", "b"), capabilities=("p.make", "s.act")),
     "again": Mode(PRESERVING + CHANGING, most=2, revisions=3, words=("a", "b"), capabilities=("p.make", "s.act")),
 }
 
