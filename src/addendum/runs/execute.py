@@ -163,7 +163,7 @@ class Attempt:
             "message": ending.message,
             "hint": ending.hint,
             "where": canon.freeze(ending.where),
-            "open": drive.loop.handled.open if ending.status == "failed" else [],
+            "open": self._open(drive) if ending.status == "failed" else [],
             "orphans": [record.seq for record in orphans],
             **settler.accounts.whole(),
             "at_ms": round(self.context.clock.now() * 1000),
@@ -192,6 +192,12 @@ class Attempt:
             }
         )
         return found
+
+    def _open(self, drive: Drive) -> list[int]:
+        """Return the failures that the next attempt tries again: those after which nothing more was asked, and those of
+        earlier attempts that this one didn't come to."""
+        earlier = self.scene.journal.history.open_failures - drive.loop.handed.keys()
+        return sorted({*drive.loop.handled.open, *earlier})
 
     def _counts(self, drive: Drive, orphans: int) -> dict[str, int]:
         tally = drive.settler.commits.tally
