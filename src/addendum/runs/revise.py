@@ -96,7 +96,7 @@ def _draw(
     accounts = open_desk(journal, granted(journal), context.catalog, context.clock, write=False).accounts
     facts = admission.report.facts
     found.influence, found.flows = influence(facts, context.catalog), facts.flows
-    if found.status == "planned":
+    if found.applies:
         replayed = Counter(history.records[seq].capability for seq, _ in found.replayed)
         admission, found.new_work = within(admission, context.catalog, accounts, replayed)
         found.new_cost = cost(found.new_work, context.catalog)
@@ -175,7 +175,8 @@ def revise(
     """Plan a revision, and apply the plan if it is admitted.
 
     `at` is the journal that a plan shown before was made from (`Plan.at`): if the run's has changed since, nothing is
-    done. Raises `Rejected` for that, `NotFound`, `RunBusy`, `ConfigError`.
+    done. One that only an unresolved call stops (`Plan.starts`) becomes the run's, and stops there. Raises `Rejected`
+    for a change, `NotFound`, `RunBusy`, `ConfigError`.
     """
     allowances = allowances or Allowances()
     context.prepare()
@@ -192,7 +193,7 @@ def revise(
         drawn = _draw(context, journal, source, args, policy, allowances)
         if drawn.plan is None or drawn.ready is None or drawn.admission.program is None:
             return not_admitted(run, drawn.admission, history.committed)
-        if drawn.plan.status != "planned":
+        if not drawn.plan.applies:
             return refused(run, drawn.plan, journal)
         context.prepare(granted(journal), history.computed)  # the plan used the first one
         delegate.again(context, journal)
