@@ -6,7 +6,7 @@ calls with their prices. `draw` makes it from a shadow replay; nothing here send
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -90,6 +90,8 @@ class Plan:
     committed: dict[int, Json] = field(default_factory=dict)
     """What the records of diverging calls asked for, by seq; whoever has the store fills it in."""
     stop: Halt | None = None
+    starts: bool = False
+    """Nothing but attempts without a result stops it, and it reaches each of these calls unchanged: it may start."""
     end: Returned | Raised | None = None
     rooms: tuple[Room, ...] = ()
     """The grant's limits, with what is used of each and what new work adds in its worst case."""
@@ -115,6 +117,11 @@ class Plan:
         if kinds and kinds != ["divergence"]:
             return "not_admitted"
         return "stopped" if kinds or self.stop is not None else "planned"
+
+    @property
+    def applies(self) -> bool:
+        """Whether `revise` makes the candidate the run's: nothing stops it, or it may start all the same."""
+        return self.status == "planned" or self.starts
 
     @property
     def gate(self) -> Literal["accepted", "stopped"]:
@@ -182,11 +189,13 @@ def draw(
         found = claims.reachable(call) if record.ok and not isinstance(shadow.end, Returned) else None
         if found is not None:
             _add(plan, ambiguous(claims, found))
-    for call in shadow.frontier:
-        _frontier(plan, rule, call)
+    halts = [halt for call in shadow.frontier if (halt := _frontier(plan, rule, call)) is not None]
     replaced = {call.seq for call in plan.diverging} | {call.supersedes for call in plan.frontier}
     plan.verdict.orphans = [record for record in plan.verdict.orphans if record.seq not in replaced]
-    _unreached(plan, rule.attempts.values(), shadow.frontier)
+    missed = _missed(rule.attempts.values(), shadow.frontier)
+    if missed is not None and (plan.stop is None or plan.stop.kind != "unresolved"):
+        plan.stop = _unreached(missed)
+    plan.starts = missed is None and plan.verdict.accepted and {halt.kind for halt in halts} == {"unresolved"}
     return plan
 
 
@@ -195,8 +204,8 @@ def _is_read(records: Mapping[int, Record], seq: int) -> bool:
     return record is None or record.is_read
 
 
-def _frontier(plan: Plan, rule: Rule, call: Call) -> None:
-    """Decide on one new call, and note it."""
+def _frontier(plan: Plan, rule: Rule, call: Call) -> Halt | None:
+    """Decide on one new call, and note it. Returns what stops it."""
     claims = rule.claims
     decision = rule.decide(call)
     capability = rule.catalog.get(call.capability)
@@ -207,7 +216,7 @@ def _frontier(plan: Plan, rule: Rule, call: Call) -> None:
         plan.diverging.append(
             Diverging(seq=record.seq, identity=call.identity, capability=call.capability, now=call.payload)
         )
-        return
+        return None
     if isinstance(decision, Halt) and "ambiguous" in decision.facts:
         found = claims.moved(call)
         found = found if isinstance(found, Ambiguous) else claims.reachable(call) or claims.twin(call)
@@ -227,6 +236,7 @@ def _frontier(plan: Plan, rule: Rule, call: Call) -> None:
             supersedes=superseded.seq if superseded is not None else None,
         )
     )
+    return decision if isinstance(decision, Halt) else None
 
 
 def _add(plan: Plan, example: Counterexample) -> None:
@@ -240,27 +250,29 @@ def _add(plan: Plan, example: Counterexample) -> None:
     found.append(example)
 
 
-def _unreached(plan: Plan, attempts: Sequence[Attempt] | Any, frontier: Sequence[Call]) -> None:
-    """While a side-effecting attempt is unresolved, no revision starts unless it reaches that very call unchanged."""
-    if plan.stop is not None and plan.stop.kind == "unresolved":
-        return
+def _missed(attempts: Iterable[Attempt], frontier: Sequence[Call]) -> Attempt | None:
+    """While a side-effecting attempt is unresolved, no revision starts unless it reaches that very call unchanged.
+    Return one that it doesn't reach."""
     reached = {(call.identity, *call.call) for call in frontier}
     for attempt in attempts:
         if attempt.waits or not attempt.side_effecting:
             continue
-        if (attempt.identity, attempt.capability, attempt.digest) in reached:
-            continue
-        lost = Call(0, attempt.identity, attempt.capability, None, b"", attempt.digest)
-        halt = unresolved(lost, attempt)
-        plan.stop = Halt(
-            "unresolved",
-            f"The attempt of {attempt.capability} at {attempt.identity} was sent and has no result, "
-            "and this revision doesn't reach that very call unchanged.",
-            halt.hint,
-            None,
-            halt.facts,
-        )
-        return
+        if (attempt.identity, attempt.capability, attempt.digest) not in reached:
+            return attempt
+    return None
+
+
+def _unreached(attempt: Attempt) -> Halt:
+    lost = Call(0, attempt.identity, attempt.capability, None, b"", attempt.digest)
+    halt = unresolved(lost, attempt)
+    return Halt(
+        "unresolved",
+        f"The attempt of {attempt.capability} at {attempt.identity} was sent and has no result, "
+        "and this revision doesn't reach that very call unchanged.",
+        halt.hint,
+        None,
+        halt.facts,
+    )
 
 
 def to_json(plan: Plan) -> dict[str, Any]:

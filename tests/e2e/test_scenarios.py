@@ -9,7 +9,8 @@ import pytest
 from addendum import wiring
 from addendum.rehearse.scenario import load
 
-SCENARIOS = sorted((Path(__file__).parents[1] / "cases" / "scenarios").glob("*.yaml"))
+CASES = Path(__file__).parents[1] / "cases"
+SCENARIOS = sorted([*CASES.glob("scenarios/*.yaml"), *CASES.glob("episodes/*.yaml")])
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import pytest
 from adversary.edits import CHANGING, PRESERVING
-from adversary.search import MODES, episode
+from adversary.search import HANDED, MODES, episode
 
 pytestmark = pytest.mark.slow
 
@@ -78,7 +78,7 @@ def test_what_the_long_search_found_is_mended(mode: str, seed: int) -> None:
     assert episode(seed, MODES[mode]).wrong == []
 
 
-@pytest.mark.parametrize("edit", sorted({edit.__name__ for edit in PRESERVING + CHANGING}))
+@pytest.mark.parametrize("edit", sorted({edit.__name__ for edit in PRESERVING + CHANGING + HANDED}))
 def test_each_edit_is_made(edit: str) -> None:
     """No edit is only in the list."""
     assert sample()[0][f"edit {edit}"] >= 6

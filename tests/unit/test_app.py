@@ -534,6 +534,22 @@ def test_lookup(app: App, wait: bool) -> None:
     assert (again.result, again.dispatched, again.total_cost_usd) == ("sent after all", 0, "0.02")
 
 
+def test_a_revision_asks_the_provider_what_became_of_a_call(app: App) -> None:
+    """One that reaches the unresolved call unchanged starts, so the lookup has its turn; any other doesn't start."""
+    keys: list[str] = []
+
+    @app.capability("work.do", effect="paid", lookup=lambda key: "found" if key in keys else None)
+    def work(request: Request) -> str:
+        keys.append(request.key)
+        raise UnknownOutcome("the line went dead")
+
+    run = app.run(ONE).run
+    other = app.revise(run, ONE.replace('"work.do", args', '"work.do", {"other": 1}'))
+    assert (other.stop, other.revision) == ("unresolved", 1)
+    same = app.revise(run, ONE + "# the same call\n")
+    assert (same.status, same.result, same.dispatched, same.revision) == ("completed", "found", 0, 2)
+
+
 def test_approval(app: App) -> None:
     """Every App can ask a person; the answer is the call's result."""
     source = ONE.replace("work.do", "human.approve")

@@ -59,7 +59,7 @@ def plan(
     with opening.context(opening.settings(store=store, sandbox=sandbox, provider=provider)) as context:
         drawn, result = draw(context, candidate, opening.resolve(context.store, run))
         if out is not None:
-            if drawn.plan is not None and drawn.plan.status == "planned":
+            if drawn.plan is not None and drawn.plan.applies:
                 planfile.write(out, replace(candidate, run=result.run, plan=result.details["plan"]))
             else:
                 output.say(f"{out} is not written: this is nothing that could be applied.")
@@ -155,7 +155,7 @@ def _revise(
             at = candidate.at
         elif ask and output.interactive:
             drawn, found = draw(context, candidate, name)
-            if drawn.plan is None or drawn.plan.status != "planned":
+            if drawn.plan is None or not drawn.plan.applies:
                 return finish(output, context, found, source=candidate.source, path=path, planned=True)
             present(output, context, found, None, "")
             if not typer.confirm("Apply this plan?", err=True):

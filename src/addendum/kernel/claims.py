@@ -59,6 +59,8 @@ class Claims(Standing):
         self.made[identity] = call.call
         if self._sites is not None:
             self._sites.setdefault(identity.rpartition(ids.JOIN)[2], []).append(identity)
+        if self._branches is not None:
+            self._branches.update(self._entered(call.parts))
         if identity in self._left:
             self.unsure.add(self._left[identity])
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from addendum import identity as ids
-from addendum.identity import Identity
+from addendum.identity import Frame, Identity
 from addendum.kernel.sources import Fate, Sources
-from addendum.script.program import Position
+from addendum.script.program import Position, Program
 
 
 def expected(sources: Sources, revision: int, identity: Identity, *, edited: bool = False) -> Identity | None:
@@ -43,7 +43,20 @@ def expected(sources: Sources, revision: int, identity: Identity, *, edited: boo
             return None
         found.append(twin)
     frames = [replace(frame, position=at) for frame, at in zip((*identity.path, identity.site), found, strict=True)]
-    return Identity(tuple(frames[:-1]), frames[-1])
+    return Identity(_way(sources, old, identity, frames[:-1], found[-1]), frames[-1])
+
+
+def _way(sources: Sources, old: Program, identity: Identity, frames: list[Frame], site: str) -> tuple[Frame, ...]:
+    """Return the frames to a site, without those of what awaited it for its function, if it is awaited where it stands
+    now (`Position.handed`)."""
+    before, now = old.positions.get(identity.site.position), sources.at(site)
+    if before is None or now is None or now.handed or not before.handed:
+        return tuple(frames)
+    for number, frame in enumerate(identity.path):
+        there = old.positions.get(frame.position)
+        if frame.kind != "loop" and there is not None and there.function == before.function:
+            return tuple(frames[:number])
+    return tuple(frames)
 
 
 def _twin(sources: Sources, revision: int, before: Position) -> str | None:

@@ -81,9 +81,7 @@ class Sources:
         if now is None:
             return Fate.GONE
         before = old.positions.get(position)
-        if before is None or before.fingerprint != now.fingerprint:
-            return Fate.CHANGED
-        return Fate.SAME
+        return Fate.SAME if before is not None and alike(before, now) else Fate.CHANGED
 
     def fates(self, revision: int, positions: tuple[str, ...]) -> Fate:
         """Return the worst fate of several positions: gone, else changed, else the same."""
@@ -132,12 +130,12 @@ class Sources:
 
     def has_place(self, revision: int, place: str) -> bool:
         """Whether a revision's source has every position of a place (in the names of the candidate)."""
-        return has_place(self.program(revision), place, self._back(revision))
+        return has_place(self.program(revision), place, self._back(revision), self.candidate)
 
     def had_written(self, revision: int, place: str) -> bool:
         """Whether a revision's source has every position of a place, and none of its calls is written otherwise."""
         program, back = self.program(revision), self._back(revision)
-        if not has_place(program, place, back):
+        if not has_place(program, place, back, self.candidate):
             return False
         for part in place.split(ids.JOIN):
             before, now = program.positions.get(part), self.at(part)
@@ -168,10 +166,16 @@ class Sources:
         return self.candidate.positions.get(position)
 
 
+def alike(before: Position, now: Position) -> bool:
+    """Whether a position is written as it was, and awaited as it was: with a lambda or a container around it, its calls
+    come another way."""
+    return before.fingerprint == now.fingerprint and before.handed == now.handed
+
+
 def written_alike(positions: tuple[str, ...], old: Mapping[str, Position], program: Program) -> bool:
     """Whether a program has all of some positions, written as they were."""
     now = program.positions
-    return old is now or all(at in old and at in now and old[at].fingerprint == now[at].fingerprint for at in positions)
+    return old is now or all(at in old and at in now and alike(old[at], now[at]) for at in positions)
 
 
 def renames(old: Program, new: Program) -> dict[str, str]:
@@ -202,12 +206,12 @@ def rename(part: str, names: dict[str, str]) -> str:
     return head + slash + rest
 
 
-def has_place(program: Program, place: str, back: dict[str, str]) -> bool:
-    """Whether a program has every position of a place, given the names to translate back to."""
+def has_place(program: Program, place: str, back: dict[str, str], now: Program) -> bool:
+    """Whether a program has every position of a place, awaited as in `now`, given the names to translate back to."""
     for part in place.split(ids.JOIN):
-        if part in program.positions:
-            continue
-        if not back or rename(part, back) not in program.positions:
+        before = program.positions.get(part) or (program.positions.get(rename(part, back)) if back else None)
+        there = now.positions.get(part)
+        if before is None or (there is not None and there.handed != before.handed):
             return False
     return True
 

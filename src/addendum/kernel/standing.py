@@ -9,6 +9,7 @@ stays there. So what was found vacated is remembered.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -45,6 +46,8 @@ class Standing:
     """The same, and where else a record is kept for a call that nothing promises (`expected` with `edited`)."""
     _sites: dict[str, list[str]] | None = None
     """Every identity of `made` by its last frame, once somebody asked."""
+    _branches: dict[str, str] | None = None
+    """What each branch runs, by the text up to the branch, once somebody asked."""
     _looked: dict[str, tuple[bool, int]] = field(default_factory=dict)
     """Whether an expected identity was reached, by that many of the calls of its last frame."""
 
@@ -70,12 +73,37 @@ class Standing:
         if asked is not None:
             gone = asked != record.call
         else:
-            gone = self.fate(record) is not Fate.SAME or beyond(
-                self.parts(record.identity), self.sources.candidate, self.widths
+            identity = self.parts(record.identity)
+            gone = (
+                self.fate(record) is not Fate.SAME
+                or beyond(identity, self.sources.candidate, self.widths)
+                or self._in_another(identity)
             )
         if gone:
             self._vacant.add(record.seq)
         return gone
+
+    def _in_another(self, identity: Identity) -> bool:
+        """Whether a branch on the way to an identity was seen to run something else: it runs one function, or one call
+        that is handed to the fan-out itself."""
+        if self._branches is None:
+            self._branches = {}
+            for at in self.made:
+                self._branches.update(self._entered(self.parts(at)))
+        known = self._branches
+        return any(known.get(branch, what) != what for branch, what in self._entered(identity))
+
+    def _entered(self, identity: Identity) -> Iterator[tuple[str, str]]:
+        """Yield each branch on the way to an identity, but those of a pipeline, which run all its stages, and what it
+        runs."""
+        frames = (*identity.path, identity.site)
+        for number, frame in enumerate(identity.path):
+            if frame.kind != "branch" or (position := self.sources.at(frame.position)) is None:
+                continue
+            inner = self.sources.at(frames[number + 1].position)
+            if position.name != "pipeline" and inner is not None:
+                branch = ids.JOIN.join([str(outer) for outer in frames[: number + 1]])
+                yield branch, inner.text if inner.kind == "site" and inner.handed else inner.function
 
     def stood(self, record: Record) -> tuple[str | None, int]:
         """Return where a record stood before the candidate, and the revision in whose terms that is."""

@@ -99,7 +99,7 @@ def _draw(
     accounts = open_desk(journal, granted(journal), context.catalog, context.clock, write=False).accounts
     facts = admission.report.facts
     found.influence, found.flows = influence(facts, context.catalog), facts.flows
-    if found.status == "planned":
+    if found.applies:
         replayed = Counter(history.records[seq].capability for seq, _ in found.replayed)
         admission, found.new_work = within(admission, context.catalog, accounts, replayed)
         found.new_cost = cost(found.new_work, context.catalog)
@@ -211,8 +211,9 @@ def revise(
     """Plan a revision, and apply the plan if it is admitted.
 
     `at` is the journal that a plan shown before was made from (`Plan.at`): if the run's has changed since, nothing is
-    done. `of` is what that plan was of (`Plan.of`): nor is it for anything else. Raises
-    `Rejected` for these, `NotFound`, `RunBusy`, `ConfigError`.
+    done. `of` is what that plan was of (`Plan.of`): nor is it for anything else. One that only an unresolved call stops
+    (`Plan.starts`) becomes the run's, and stops there. Raises `Rejected` for a change, `NotFound`, `RunBusy`,
+    `ConfigError`.
     """
     allowances = allowances or Allowances()
     context.prepare()
@@ -226,7 +227,7 @@ def revise(
         if drawn.plan is None or drawn.ready is None or drawn.admission.program is None:
             return not_admitted(run, drawn.admission, history.committed)
         _the_same(drawn.plan, of)
-        if drawn.plan.status != "planned":
+        if not drawn.plan.applies:
             return refused(run, drawn.plan, journal)
         context.prepare(granted(journal), history.computed)  # the plan used the first one
         delegate.again(context, journal)

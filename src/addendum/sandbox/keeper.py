@@ -27,7 +27,7 @@ class Keeper:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"addendum-{name}")
 
     def run(self, start: Callable[[], T]) -> T:
-        """Return what `start` returns in the keeper's thread, or raise what it raises; `SandboxCrashed` after `close`."""
+        """Return what `start` returns in the keeper's thread, or raise what it raises; `SandboxCrashed` once closed."""
         try:
             begun = self._thread.submit(start)
         except RuntimeError:

@@ -37,7 +37,8 @@ class Position:
     `expression` is the call's source on one line, cut. `bound` is how many numbers a frame of it can have: a loop's
     iterations (one more when its test calls), a fan-out's width, or how often a call can run per entry of its
     function or per iteration of its loop; None if no bound follows.
-    `loops` are the positions of the loops around it in its function, outermost first.
+    `loops` are the positions of the loops around it in its function, outermost first. `handed`: what is called isn't
+    awaited where it stands, but by a container or by whoever a lambda is given to: their frames are in its path.
     """
 
     text: str
@@ -52,6 +53,7 @@ class Position:
     expression: str
     bound: int | None
     loops: tuple[str, ...]
+    handed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +161,7 @@ class _Positions:
             expression=self._text.excerpt(node, EXCERPT),
             bound=bound,
             loops=place.loop.chain() if place.loop is not None else (),
+            handed=not place.awaited and not isinstance(self._scope.parent.get(node), ast.Return),
         )
 
     def _multiplicity(self, node: ast.expr) -> int | None:

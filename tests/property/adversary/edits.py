@@ -268,6 +268,16 @@ def _substitute(statement: Stmt, values: dict[int, Expr], fresh: dict[int, int],
         statement.item = fresh.get(statement.item, statement.item)
 
 
+def retry_by_helper(model: Model, chance: random.Random) -> bool:
+    """Give a call to the retry helper as a lambda, or make one directly that was given to it."""
+    found = [s for s in model.statements() if isinstance(s, Call) and not s.times]
+    if not found:
+        return False
+    call = chance.choice(found)
+    call.retry = (model.new(),) if call.retry is None else None
+    return True
+
+
 def hoist(model: Model, chance: random.Random) -> bool:
     """Give a literal of a payload a name at the top of the module."""
     found = [lit for s in model.statements() for e in expressions(s) for lit in lits(e) if not lit.const]

@@ -29,6 +29,7 @@ from adversary.edits import (
     edited,
     inline,
     move_function,
+    retry_by_helper,
     serve_through,
     swap_items,
     unwrap,
@@ -57,6 +58,8 @@ class Mode:
 RARE: tuple[Edit, ...] = (serve_through, wrap_if, unwrap, inline, move_function, edit_branches, swap_items)
 """Edits that few scripts have room for."""
 EVERYTHING = PRESERVING + CHANGING + RESHAPING
+HANDED: tuple[Edit, ...] = (retry_by_helper, edit_branches)
+"""Edits that change what awaits a call, or which function a branch runs."""
 MODES = {
     "preserving": Mode(PRESERVING),
     "mixed": Mode(PRESERVING + CHANGING),
@@ -72,6 +75,7 @@ MODES = {
     "rougher": Mode(
         EVERYTHING, most=2, revisions=4, words=("a",), capabilities=("p.make",), relocations=("verified",), rough=True
     ),
+    "handed": Mode(PRESERVING + CHANGING + 8 * HANDED, revisions=2, words=("a", "b"), capabilities=("p.make", "s.act")),
     "again": Mode(PRESERVING + CHANGING, most=2, revisions=3, words=("a", "b"), capabilities=("p.make", "s.act")),
 }
 
