@@ -91,8 +91,12 @@ def load(
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0]) if first["loc"] else "settings"
+        where = source.get(name, "a file")
+        unknown = first["type"] == "extra_forbidden"
         raise ConfigError(
-            f"The setting {name} from {source.get(name, 'a file')} is wrong: {first['msg']}.",
+            f"There is no setting {name} ({where})."
+            if unknown
+            else f"The setting {name} from {where} is wrong: {first['msg']}.",
             hint=f"The settings are {', '.join(Settings.model_fields)}.",
         ) from None
 

@@ -148,3 +148,13 @@ def test_the_help_shows_a_flag_without_a_type(run: Command, monkeypatch: pytest.
         assert "--help" in said
         assert "bool" not in said
     assert "{SCRIPT...}..." not in run("check", "--help")[1]
+
+
+def test_a_setting_that_is_not_there_is_named_with_its_place(run: Command, tmp_path: Path) -> None:
+    """A typo in the file of settings is said as such, with the names that there are."""
+    (tmp_path / "addendum.toml").write_text('sandbx = "bwrap"\n', "utf-8")
+    code, said = run("runs")
+    assert code == 2
+    assert "There is no setting sandbx (" in said
+    assert "addendum.toml" in said
+    assert "The settings are store, sandbox" in said
