@@ -37,8 +37,10 @@ def rehearse(
     output = Output(json)
     passed = failed = broken = 0
     for path in _files(files):
+        name = path.stem
         try:
             scenario = load(path)
+            name = scenario.name
             with tempfile.TemporaryDirectory(prefix="addendum-") as folder:
                 played = wiring.rehearse(scenario, Path(folder))
         except UsageError as error:
@@ -50,7 +52,7 @@ def rehearse(
                 output,
                 path,
                 {
-                    "name": path.stem,
+                    "name": name,
                     "passed": False,
                     "steps": [],
                     "mismatches": [],

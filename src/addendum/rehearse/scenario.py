@@ -10,6 +10,7 @@ from typing import Any, Final
 import yaml
 
 from addendum.errors import UsageError
+from addendum.testing.demo import CATALOG
 
 ACTIONS: Final = ("run", "resume", "revise", "plan", "reconcile", "approve", "grant")
 BESIDE: Final = {
@@ -147,7 +148,7 @@ def parse(data: object, where: str) -> Scenario:
         about=str(top.get("about", "")),
         args=top.get("args", {}),
         grant=top.get("grant"),
-        results=_table(provider.get("results", {}), f"{where}: provider.results", None),
+        results=_results(provider.get("results", {}), f"{where}: provider.results"),
         fail=tuple(
             _fault(fault, f"{where}: provider.fail[{i}]")
             for i, fault in enumerate(_list(provider.get("fail", []), where))
@@ -162,10 +163,24 @@ def parse(data: object, where: str) -> Scenario:
     return found
 
 
+def _results(value: object, where: str) -> dict[str, Any]:
+    results = _table(value, where, None)
+    for name in results:
+        _known(name, where)
+    return results
+
+
+def _known(name: str, where: str) -> None:
+    """A capability that nobody has is a typo: it would never fail, answer or be killed."""
+    if name not in CATALOG:
+        raise _wrong(where, f"the demo provider has no capability {name!r}")
+
+
 def _fault(value: object, where: str) -> Mapping[str, Any]:
     fault = _table(value, where, FAULT)
     if not isinstance(fault.get("capability"), str) or not isinstance(fault.get("code"), str):
         raise _wrong(where, "it needs a capability and a code")
+    _known(fault["capability"], where)
     if not isinstance(fault.get("dispatch", 1), int):
         raise _wrong(where, f"dispatch is {fault['dispatch']!r}, not a number")
     if ("dispatch" in fault) == ("where" in fault):
@@ -222,6 +237,7 @@ def _crash(value: object, where: str) -> Crash:
     when = data.get("when", "before_commit")
     if not isinstance(data.get("capability"), str) or not isinstance(data.get("dispatch"), int):
         raise _wrong(where, "crash needs a capability and a dispatch")
+    _known(data["capability"], where)
     if when not in ("before_commit", "in_flight"):
         raise _wrong(where, f"crash.when is {when!r}, not before_commit or in_flight")
     return Crash(data["capability"], data["dispatch"], when)

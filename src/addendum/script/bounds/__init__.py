@@ -12,6 +12,7 @@ from typing import Final
 
 from addendum.script.bounds import comprehensions, expressions, fanouts, functions, methods, statements
 from addendum.script.bounds.calls import Args, bind_params, run_body
+from addendum.script.bounds.contents import mix
 from addendum.script.bounds.machine import Machine, Problem, TooInvolved
 from addendum.script.bounds.state import Cost, State, peak
 from addendum.script.bounds.values import INF, TOP, Count
@@ -32,7 +33,8 @@ class Bounds:
     `calls_per_run`: worst case of one `ctx.run` over a whole run. `worst_case`: by capability. `set_walks` are
     expressions that are walked and may be sets; `unawaited` calls make coroutines that nobody runs, `misused`
     ones make coroutines that are read as data. `trusted` are ends of slices that are taken not to be negative,
-    which has to be checked where they are computed. `entered` are the functions that a run can come to.
+    which has to be checked where they are computed. `changed` are changes of what top-level names hold, under whatever
+    name. `entered` are the functions that a run can come to.
     """
 
     loops: dict[ast.AST, int | None] = field(default_factory=dict)
@@ -45,6 +47,7 @@ class Bounds:
     unawaited: tuple[ast.Call, ...] = ()
     misused: tuple[ast.Call, ...] = ()
     trusted: tuple[ast.expr, ...] = ()
+    changed: tuple[ast.AST, ...] = ()
     entered: frozenset[ast.AST] = frozenset()
 
 
@@ -55,6 +58,7 @@ def analyse(scope: Scope, max_steps: int = 24_000, max_bound: int = 1_000_000) -
     cost: Cost = {}
     try:
         machine.block(scope.tree.body, st)
+        machine.shared = mix([value for (act, _), value in st.vars.items() if act == machine.act.key], st).refs
         if scope.orchestrate is not None and not st.dead:
             cost = _run(machine, scope, st)
     except TooInvolved as error:
@@ -89,6 +93,7 @@ def _tables(machine: Machine, scope: Scope, cost: Cost) -> Bounds:
         problems=tuple(sorted(machine.problems.values(), key=_place)),
         set_walks=tuple(machine.set_walks),
         trusted=tuple(machine.trusted),
+        changed=tuple(machine.changed),
         entered=frozenset() if involved else frozenset([act.names.node for act in machine.acts.values()]),
     )
     if not involved:

@@ -111,6 +111,8 @@ class Machine:
         self.set_walks: dict[ast.AST, None] = {}
         self.trusted: dict[ast.expr, None] = {}
         self.missing: set[tuple[int, str]] = set()
+        self.shared: frozenset[int] = frozenset()
+        self.changed: dict[ast.AST, None] = {}
         self._coros: dict[tuple[Any, ...], Coro] = {}
         self._closures: dict[tuple[Any, ...], Closure] = {}
         self._captured: set[tuple[Names, str]] | None = None
@@ -422,6 +424,11 @@ class Machine:
         self.used(value)
         if any(st.heap[ref].kind == "set" for ref in value.refs):
             self.set_walks[node] = None
+
+    def changes(self, node: ast.AST, value: V) -> None:
+        """Note that a value is changed in place; what top-level names hold belongs to the module (`shared`)."""
+        if not self.quiet and not value.top and not self.shared.isdisjoint(value.refs):
+            self.changed[node] = None
 
     def tick(self, node: ast.AST) -> None:
         self.steps -= 1

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from addendum.script.bounds.calls import Args, arguments
 from addendum.script.bounds.contents import SPILLED, contents, elements, length, mix, plain, unknown
 from addendum.script.bounds.expressions import item_at
-from addendum.script.bounds.machine import CALLED, Machine
+from addendum.script.bounds.machine import CALLED, MUTATORS, Machine
 from addendum.script.bounds.state import State
 from addendum.script.bounds.values import (
     ANY_FAMILY,
@@ -121,6 +121,8 @@ def method(machine: Machine, node: ast.Call, func: ast.Attribute, st: State) -> 
     receiver = machine.eval(func.value, st)
     machine.used(receiver)
     args = arguments(machine, node, st)
+    if name in MUTATORS:
+        machine.changes(node, receiver)
     handler = METHODS.get(name)
     if handler is not None:
         return handler(machine, node, receiver, args, st)

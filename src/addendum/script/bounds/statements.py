@@ -81,6 +81,7 @@ def _unpack(machine: Machine, target: ast.Tuple | ast.List, value: V, st: State)
 def set_item(machine: Machine, target: ast.Subscript, value: V, st: State) -> None:
     """`container[key] = value`: a dict may grow by one, a list keeps its length, a slice may add anything."""
     container = machine.eval(target.value, st)
+    machine.changes(target, container)
     value = plain(value)
     if isinstance(target.slice, ast.Slice):
         for part in (target.slice.lower, target.slice.upper, target.slice.step):
@@ -145,6 +146,7 @@ def augmented(machine: Machine, node: ast.AugAssign, st: State) -> None:
     else:
         old = TOP
     right = machine.eval(node.value, st)
+    machine.changes(node, old)
     kind = type(node.op)
     if kind is ast.Add and old.refs:
         low, high = length(right, st)

@@ -118,19 +118,23 @@ def _argument(subject: Subject, name: ast.Name, call: ast.Call) -> Iterator[Viol
         yield _alias(subject, name)
         return
     callee = subject.scope.callee(call)
-    if isinstance(callee, Function):
-        spec = callee.node.args
-        params = [param.arg for param in [*spec.posonlyargs, *spec.args]]
-        at = call.args.index(name)
-        starred = any(isinstance(part, ast.Starred) for part in call.args[:at])
-        if not starred and (at >= len(params) or params[at] != "ctx"):
-            yield subject.violation(
-                ID,
-                call,
-                f"`ctx` is passed to `{callee.name}` for a parameter with another name in {{}}.",
-                f"Name that parameter of `{callee.name}` `ctx`.",
-                at=name,
-            )
+    if isinstance(call.func, ast.Lambda):
+        spec, called = call.func.args, "the lambda"
+    elif isinstance(callee, Function):
+        spec, called = callee.node.args, f"`{callee.name}`"
+    else:
+        return
+    params = [param.arg for param in [*spec.posonlyargs, *spec.args]]
+    at = call.args.index(name)
+    starred = any(isinstance(part, ast.Starred) for part in call.args[:at])
+    if not starred and (at >= len(params) or params[at] != "ctx"):
+        yield subject.violation(
+            ID,
+            call,
+            f"`ctx` is passed to {called} for a parameter with another name in {{}}.",
+            f"Name that parameter of {called} `ctx`.",
+            at=name,
+        )
 
 
 def _handed_over(subject: Subject, call: ast.Call) -> Iterator[Violation]:

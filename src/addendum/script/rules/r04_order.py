@@ -20,7 +20,7 @@ from typing import Final
 
 from addendum.script.report import Violation
 from addendum.script.rules.subject import Subject
-from addendum.script.scope import Function, Parameter
+from addendum.script.scope import SHOWN, Function, Parameter
 
 ID = "R04"
 TITLE = "Nothing depends on the order of a set"
@@ -55,6 +55,9 @@ def _walked(subject: Subject, kinds: _Kinds) -> Iterator[Violation]:
             yield _violation(subject, generator.iter)
     for call in subject.nodes(ast.Call):
         yield from _call(subject, call, kinds)
+    for text in _written(subject):
+        if kinds.is_set(text) and not _only_shown(subject, text):
+            yield _violation(subject, text)
     for star in subject.nodes(ast.Starred):
         if kinds.is_set(star.value) and isinstance(star.ctx, ast.Load):
             if not isinstance(subject.scope.parent[star], ast.Set):
@@ -62,6 +65,30 @@ def _walked(subject: Subject, kinds: _Kinds) -> Iterator[Violation]:
     for assign in subject.nodes(ast.Assign):
         if kinds.is_set(assign.value) and any(isinstance(target, ast.Tuple | ast.List) for target in assign.targets):
             yield _violation(subject, assign.value)
+
+
+def _written(subject: Subject) -> Iterator[ast.expr]:
+    """What becomes part of a text: in an f-string, by `str` and its like, by `format`, by `%`."""
+    for value in subject.nodes(ast.FormattedValue):
+        yield value.value
+    for call in subject.nodes(ast.Call):
+        func = call.func
+        name = func.id if isinstance(func, ast.Name) else f".{func.attr}" if isinstance(func, ast.Attribute) else ""
+        if name in ("str", "repr", "format", ".format"):
+            yield from [*call.args, *[keyword.value for keyword in call.keywords]]
+    for operation in subject.nodes(ast.BinOp):
+        if isinstance(operation.op, ast.Mod):
+            yield from operation.right.elts if isinstance(operation.right, ast.Tuple) else [operation.right]
+
+
+def _only_shown(subject: Subject, node: ast.AST | None) -> bool:
+    """Whether a text is only shown, by `ctx.log` or `ctx.phase`: no call and no result depends on it."""
+    while node is not None and not isinstance(node, ast.stmt):
+        made = subject.scope.ctx_call(node) if isinstance(node, ast.Call) else None
+        if made is not None and made.method in SHOWN:
+            return True
+        node = subject.scope.parent.get(node)
+    return False
 
 
 def _violation(subject: Subject, node: ast.AST) -> Violation:
@@ -84,7 +111,7 @@ def _call(subject: Subject, call: ast.Call, kinds: _Kinds) -> Iterator[Violation
     func = call.func
     if isinstance(func, ast.Name):
         keyed = any(keyword.arg == "key" for keyword in call.keywords)
-        if func.id in _ORDERED or (func.id in ("min", "max", "sorted") and keyed) or func.id in ("str", "repr"):
+        if func.id in _ORDERED or (func.id in ("min", "max", "sorted") and keyed):
             for part in call.args:
                 if kinds.is_set(part):
                     yield _violation(subject, part)

@@ -28,6 +28,7 @@ ID = "R06"
 TITLE = "No hidden input"
 
 CLOCK: Final = "Write `await ctx.now()`."
+SHARED: Final = "Make the list or dict in `orchestrate`, and pass it as an argument."
 CHANCE: Final = "Write `await ctx.random()`."
 HIDDEN: Final[dict[str, str]] = {
     **dict.fromkeys(("time", "datetime", "date", "timedelta", "timezone", "calendar"), CLOCK),
@@ -66,6 +67,9 @@ def check(subject: Subject) -> Iterator[Violation]:
             yield from _module_state(subject, subscript.value, subscript)
     for augmented in subject.nodes(ast.AugAssign):
         yield from _module_state(subject, augmented.target, augmented)
+    for changed in subject.bounds.changed:
+        if not _named(subject, changed):
+            yield subject.violation(ID, changed, "{} changes what belongs to the module and not to the run.", SHARED)
 
 
 def _imported(subject: Subject, name: str) -> bool:
@@ -89,15 +93,23 @@ def _module_state(subject: Subject, target: ast.expr, node: ast.AST) -> Iterator
     """A change of something that a top-level name holds, from inside a function."""
     if subject.scope.enclosing(node) is None:
         return
-    root = target
-    while isinstance(root, ast.Subscript | ast.Attribute):
-        root = root.value
-    if not isinstance(root, ast.Name):
-        return
-    if subject.scope.homes[root] is subject.scope.module and not _imported(subject, root.id):
+    root = _root(subject, target)
+    if root is not None:
         yield subject.violation(
-            ID,
-            node,
-            f"{{}} changes `{root.id}`, which belongs to the module and not to the run.",
-            "Make the list or dict in `orchestrate`, and pass it as an argument.",
+            ID, node, f"{{}} changes `{root.id}`, which belongs to the module and not to the run.", SHARED
         )
+
+
+def _named(subject: Subject, node: ast.AST) -> bool:
+    """Whether a change names the top-level variable, so that `_module_state` says it."""
+    target = node.func if isinstance(node, ast.Call) else node.target if isinstance(node, ast.AugAssign) else node
+    return isinstance(target, ast.expr) and _root(subject, target) is not None
+
+
+def _root(subject: Subject, target: ast.expr) -> ast.Name | None:
+    """Return the top-level name that a target begins with."""
+    while isinstance(target, ast.Subscript | ast.Attribute):
+        target = target.value
+    if not isinstance(target, ast.Name) or subject.scope.homes[target] is not subject.scope.module:
+        return None
+    return None if _imported(subject, target.id) else target

@@ -1,0 +1,29 @@
+"""`addendum rehearse`: what is printed of a scenario that can't be played."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from addendum.cli.main import main
+
+LATE = """
+name: nobody is killed
+steps:
+  - run: 'async def orchestrate(ctx, args): return 1'
+    crash: {capability: mail.send, dispatch: 1}
+"""
+
+
+@pytest.mark.slow
+def test_a_scenario_that_can_t_be_played_is_shown_by_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As any other: a kill at a dispatch that never comes is a failure of this scenario."""
+    path = tmp_path / "late.yaml"
+    path.write_text(LATE, "utf-8")
+    assert main(["rehearse", str(path), "--json"]) == 3
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["name"], shown["passed"]) == ("nobody is killed", False)
