@@ -216,15 +216,18 @@ def turn(text: Text, identity: str) -> tuple[Any, ...] | None:
 
 def unused(facts: Facts, seq: int) -> bool:
     """Whether a record that is served to nobody isn't simply left over."""
-    return to_come(facts, seq) or lost(facts, seq) or repeated(facts, seq)
+    return to_come(facts, seq) or lost(facts, seq) or intact(facts, seq)
 
 
-def repeated(facts: Facts, seq: int) -> bool:
-    """Whether an equal call of a place that there was already is paid for beyond its old bounds, and the ledger says
-    so: with records left beyond another place's new bounds, it may as well be new work (DESIGN section 5, rule 2)."""
-    found = {event["identity"] for event in facts.step.events if event.get("finding") == "repeat"}
-    kinds = {facts.sent(sent)[1:] for sent in facts.step.sent if sent.identity in found}
-    return facts.before.records[seq].call in kinds
+def intact(facts: Facts, seq: int) -> bool:
+    """Whether the place of a record is as it was: the text is that of an edit that only asks for less there."""
+    record = facts.before.records[seq]
+    if record.identity is None:
+        return False
+    revision = facts.before.revisions[record.revision]
+    old = facts.world.texts[revision.source, revision.args_digest].program.positions
+    now = facts.step.text.program.positions
+    return all(at in now and old[at].fingerprint == now[at].fingerprint for at in ids.parse(record.identity).positions)
 
 
 def to_come(facts: Facts, seq: int) -> bool:
