@@ -48,6 +48,8 @@ FOUND = [
     ("reshape", 400780),  # what is beyond the new bounds moved behind new work, and was an orphan in the plan
     ("rough", 30),  # a resume dropped again what its revision had dropped, and paid for it again
     ("rough", 55),  # what was dropped is served in a later revision
+    ("rough", 500447),  # what a revision dropped stays dropped when it is resumed
+    ("rougher", 500396),  # an execution that went astray twice told its observer everything twice
     ("same", 110172),  # as many equal calls as results, in their order, and one that failed is tried again
     ("again", 60839),  # what fan-outs of one function that changed places have had since
     ("rare", 400499),  # one list of equal calls is longer now and the other shorter
