@@ -48,6 +48,7 @@ FOUND = [
     ("reshape", 400780),  # what is beyond the new bounds moved behind new work, and was an orphan in the plan
     ("rough", 30),  # a resume dropped again what its revision had dropped, and paid for it again
     ("rough", 55),  # what was dropped is served in a later revision
+    ("rough", 500265),  # equal lists changed places, killed half-way, and the ledger warns of a repeat
     ("rough", 500447),  # what a revision dropped stays dropped when it is resumed
     ("rougher", 500396),  # an execution that went astray twice told its observer everything twice
     ("same", 110172),  # as many equal calls as results, in their order, and one that failed is tried again

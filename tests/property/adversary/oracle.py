@@ -103,11 +103,14 @@ def paid_twice(facts: Facts, drops: frozenset[int]) -> list[str]:
         for seq, identity in facts.served.items()
         if stayed(facts, seq) and facts.meant(records[seq]) != facts.asked(identity, records[seq])
     }
+    repeats = {event["identity"] for event in step.events if event.get("finding") == "repeat"}
     for sent in step.sent:
         own = facts.before.prefix.get(sent.identity)
         kind = facts.sent(sent)
         if own is not None and own.ok and own.seq not in drops and own.call == kind[1:] and own.seq not in facts.served:
             wrong.append(f"paid again: {sent.identity} has a record {own.seq}")
+        elif sent.identity in repeats:
+            continue  # one more at a place that there was: the ledger says so, and where that matters it is denied
         elif done and left[kind] and kind[1:] not in shifted and facts.after.policy["relocation"] != "strict":
             wrong.append(f"paid again: {sent.identity} while a record of the same work was not used: {kind}")
     return wrong
