@@ -95,6 +95,18 @@ async def pic(ctx, p):
     assert step.result.result == world.steps[0].result.result
 
 
+def test_a_copy_of_a_use_with_the_number_of_another_use_is_a_twin() -> None:
+    """The helper is wrapped, which moves the records of its uses, and the first use is written once more: it has the
+    number of a use that asks for something else, which doesn't make it one that was always there."""
+    wrapped = PIC.replace("    return", "    if True:\n        return")
+    one, other = 'a = await pic(ctx, "x")\n', 'b = await pic(ctx, "y")\nreturn [a, b]'
+    assert seen(revised(script(one + other, PIC), script(one + other, wrapped))) == ("completed", None, 0, 2, 0)
+    step = revised(script(one + other, PIC), script(one + one + other, wrapped))
+    assert seen(step)[:3] == ("not_admitted", None, 0)
+    assert step.result is not None
+    assert step.result.counterexamples == ["ambiguous"]
+
+
 def test_a_use_that_is_gone_leaves_its_record_over_when_the_helper_changes_too() -> None:
     """The first of two equal uses is deleted and the helper wrapped: it stops, and serves neither."""
     wrapped = PIC.replace("    return", "    if True:\n        return")

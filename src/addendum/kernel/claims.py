@@ -198,9 +198,20 @@ class Claims(Standing):
         place = origin.place if taken.place == call.place else along(program, origin, taken.parts, call.parts)
         if place is None or (place == call.place and not self.had_it(record, call)):
             return None
+        if taken.place != call.place and self._used_otherwise(place, program, call):
+            return None
         if self._worded(origin, program) == self._worded(taken.parts, self.sources.candidate):
             return self._renumbered(place, origin, program, call)
         return place
+
+    def _used_otherwise(self, place: str, program: Program, call: Call) -> bool:
+        """Whether a use on the way to a call has the number that another one had on the way to a place of a program."""
+        now = self.sources.candidate.positions
+        both = set(place.split(ids.JOIN)[:-1]).intersection(call.parts.positions)
+        return any(
+            program.positions[at].kind == "call" and program.positions[at].fingerprint != now[at].fingerprint
+            for at in both
+        )
 
     def _roomy(self, record: Record, call: Call) -> bool:
         """Whether a record's source had a call's place, seen through the record's own move, with room for one more.

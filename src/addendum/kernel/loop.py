@@ -221,7 +221,7 @@ class Loop:
     def again(self, fresh: Loop) -> Loop:
         """Let a fresh loop do the execution once more that went astray in this one, and return it: nothing is told
         twice, what this one saw settled is new to it, too, and what the driver has it goes on to have."""
-        fresh.silent = self.told
+        fresh.silent = max(self.told, self.silent)
         fresh._new, fresh._settling = self._new, self._settling
         return fresh
 

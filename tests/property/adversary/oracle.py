@@ -103,11 +103,14 @@ def paid_twice(facts: Facts, drops: frozenset[int]) -> list[str]:
         for seq, identity in facts.served.items()
         if stayed(facts, seq) and facts.meant(records[seq]) != facts.asked(identity, records[seq])
     }
+    repeats = {event["identity"] for event in step.events if event.get("finding") == "repeat"}
     for sent in step.sent:
         own = facts.before.prefix.get(sent.identity)
         kind = facts.sent(sent)
         if own is not None and own.ok and own.seq not in drops and own.call == kind[1:] and own.seq not in facts.served:
             wrong.append(f"paid again: {sent.identity} has a record {own.seq}")
+        elif sent.identity in repeats:
+            continue  # one more at a place that there was: the ledger says so, and where that matters it is denied
         elif done and left[kind] and kind[1:] not in shifted and facts.after.policy["relocation"] != "strict":
             wrong.append(f"paid again: {sent.identity} while a record of the same work was not used: {kind}")
     return wrong
@@ -216,15 +219,18 @@ def turn(text: Text, identity: str) -> tuple[Any, ...] | None:
 
 def unused(facts: Facts, seq: int) -> bool:
     """Whether a record that is served to nobody isn't simply left over."""
-    return to_come(facts, seq) or lost(facts, seq) or repeated(facts, seq)
+    return to_come(facts, seq) or lost(facts, seq) or intact(facts, seq)
 
 
-def repeated(facts: Facts, seq: int) -> bool:
-    """Whether an equal call of a place that there was already is paid for beyond its old bounds, and the ledger says
-    so: with records left beyond another place's new bounds, it may as well be new work (DESIGN section 5, rule 2)."""
-    found = {event["identity"] for event in facts.step.events if event.get("finding") == "repeat"}
-    kinds = {facts.sent(sent)[1:] for sent in facts.step.sent if sent.identity in found}
-    return facts.before.records[seq].call in kinds
+def intact(facts: Facts, seq: int) -> bool:
+    """Whether the place of a record is as it was: the text is that of an edit that only asks for less there."""
+    record = facts.before.records[seq]
+    if record.identity is None:
+        return False
+    revision = facts.before.revisions[record.revision]
+    old = facts.world.texts[revision.source, revision.args_digest].program.positions
+    now = facts.step.text.program.positions
+    return all(at in now and old[at].fingerprint == now[at].fingerprint for at in ids.parse(record.identity).positions)
 
 
 def to_come(facts: Facts, seq: int) -> bool:

@@ -170,7 +170,7 @@ def _roughly(found: Episode, world: World, model: Model, mode: Mode, chance: ran
         found.texts.append(text)
         allowed = Allowances(supersede=chance.random() < 0.25, retry=chance.choice(["open"] * 6 + ["all", "none"]))
         before = world.history
-        step = take(_disturbed(world, text, chance, policy, allowed), before, names)
+        step, drops = take(_disturbed(world, text, chance, policy, allowed), before, names), frozenset[int]()
         if step.result is not None and step.result.status == "not_admitted" and chance.random() < 0.6:
             drops = _refused(step)
             places = tuple(sorted({at for seq in drops if (at := before.records[seq].identity) is not None}))
@@ -186,7 +186,7 @@ def _roughly(found: Episode, world: World, model: Model, mode: Mode, chance: ran
             if chance.random() < 0.3:
                 continue
             before = world.history
-            step = take(world.resume(schedule=2, policy=policy), before, ["resumed"])
+            step = take(world.resume(schedule=2, policy=policy), before, ["resumed"], drops)
         if step.result is not None and step.result.status == "completed":
             found.wrong += replayed(step, world.resume(schedule=3, policy=policy))
 
