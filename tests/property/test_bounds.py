@@ -19,7 +19,9 @@ from wild import wild
 from addendum.script.checker import check
 
 _PART = re.compile(r"^## ([^\n]*)\n```python\n(.*?)```", re.DOTALL | re.MULTILINE)
-REACHED = _PART.findall((Path(__file__).parent / "reached.md").read_text(encoding="utf-8"))
+_HERE = Path(__file__).parent
+REACHED = _PART.findall((_HERE / "reached.md").read_text(encoding="utf-8"))
+ENDLESS = _PART.findall((_HERE / "endless.md").read_text(encoding="utf-8"))
 _AROUND = """async def s(value, item, index):
     return value
 
@@ -119,5 +121,13 @@ def test_what_is_reached_is_counted(body: str) -> None:
     worst = report.facts.worst_case["a.b"]
     assert worst is not None
     for flag, number, share in itertools.product([False, True], [0, 1, 2, 3, 0.5, 1.5], [0.5, 3, -0.25]):
-        args = {"flag": flag, "n": number, "f": share, "k": "a", "e": ""}
+        args = {"flag": flag, "n": number, "f": share, "k": "a", "e": "", "d": {}, "t": "xx"}
+        args |= {"big": list(range(200)), "l": [[1, 2, 3], [1], [2]]}
         assert count(source, args, 1)["a.b"] <= worst
+
+
+@pytest.mark.parametrize("body", [pytest.param(body, id=title) for title, body in ENDLESS])
+def test_what_has_no_bound_is_refused(body: str) -> None:
+    """A loop that may go on for ever, or as long as the data has it, however its bound looks."""
+    report = check(_AROUND + textwrap.indent(body, "    ") + "    return 1\n")
+    assert {"R03", "R05"} & {violation.rule for violation in report.errors}

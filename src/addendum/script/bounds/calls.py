@@ -243,6 +243,8 @@ def run_body(
             # Within one call a parameter is one number: `x[start:start + 5]` has at most five elements.
             value = renumbered(value, Num(num.lo, num.hi, (-act.key, key, 1)))
         st.vars[key] = join(value, st.vars[key]) if key in st.vars else value
+        if key in st.partial:
+            st.partial -= {key}
     level = len(machine.stack)
     before = st.cost
     machine.stack.append((closure, signature))
@@ -269,8 +271,7 @@ def run_body(
         machine.cut.discard(level)
         _unbounded_recursion(machine, closure, node, st, before)
     if not machine.keeps_names(act.names):
-        for name in act.names.bindings:
-            st.vars.pop((act.key, name), None)
+        st.forget([(act.key, name) for name in act.names.bindings])
     return out
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Final
 
+from addendum.script.bounds.conditions import hold
 from addendum.script.bounds.contents import length, plain
-from addendum.script.bounds.guards import decide, refine
 from addendum.script.bounds.loops import iterate, reaches
 from addendum.script.bounds.machine import EXPRESSIONS, Machine
 from addendum.script.bounds.state import State
@@ -36,8 +36,7 @@ def comprehension(machine: Machine, node: Comprehension, st: State) -> V:
     elem = st.vars.pop(place, BOTTOM)
     entry = st.vars.pop(place_key, NONE)
     if not machine.keeps_names(names):
-        for name in names.bindings:
-            st.vars.pop((key, name), None)
+        st.forget([(key, name) for name in names.bindings])
     if isinstance(node, ast.DictComp):
         return machine.new(st, Obj("dict", min(lo, 1), hi, elem, entry, site=node))
     if isinstance(node, ast.SetComp):
@@ -55,8 +54,7 @@ def _one_by_one(machine: Machine, node: ast.ListComp | ast.GeneratorExp, known: 
     key = machine.act.key
     machine.act = act
     if not machine.keeps_names(names):
-        for name in names.bindings:
-            st.vars.pop((key, name), None)
+        st.forget([(key, name) for name in names.bindings])
     machine.note(machine.loops, node, len(items))
     machine.note(machine.loops, node.generators[0], len(items))
     fields = tuple(enumerate(items))
@@ -84,10 +82,7 @@ def _generate(
     def body(state: State) -> None:
         inner.clear()
         for test in generator.ifs:
-            machine.settle(test, state)
-            if decide(machine, test, state) is False:
-                state.dead = True
-            refine(machine, test, True, state)
+            hold(machine, test, True, state)
             if state.dead:
                 inner.append((0, 0))
                 return

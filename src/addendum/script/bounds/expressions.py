@@ -6,6 +6,7 @@ import ast
 import math
 from typing import Any
 
+from addendum.script.bounds.conditions import fork
 from addendum.script.bounds.contents import contents, elements, length, mix, plain, unknown
 from addendum.script.bounds.guards import decide, refine
 from addendum.script.bounds.machine import EXPRESSIONS, Machine
@@ -303,15 +304,10 @@ def either(machine: Machine, node: ast.BoolOp, st: State) -> V:
 
 
 def conditional(machine: Machine, node: ast.IfExp, st: State) -> V:
-    machine.settle(node.test, st)
-    verdict = decide(machine, node.test, st)
-    if verdict is not None:
-        return machine.eval(node.body if verdict else node.orelse, st)
-    other = st.copy()
-    refine(machine, node.test, True, st)
-    value = machine.eval(node.body, st)
-    refine(machine, node.test, False, other)
-    value = join(value, machine.eval(node.orelse, other))
+    other = fork(machine, node.test, st)
+    value = BOTTOM if st.dead else machine.eval(node.body, st)
+    if not other.dead:
+        value = join(value, machine.eval(node.orelse, other))
     st.absorb(other)
     return value
 
@@ -319,6 +315,7 @@ def conditional(machine: Machine, node: ast.IfExp, st: State) -> V:
 def walrus(machine: Machine, node: ast.NamedExpr, st: State) -> V:
     value = machine.eval(node.value, st)
     machine.store(node.target, value, st)
+    machine.may_stop(st)
     return value
 
 

@@ -77,13 +77,15 @@ def decide(machine: Machine, node: ast.expr, st: State) -> bool | None:
         inner = decide(machine, node.operand, st)
         return None if inner is None else not inner
     if isinstance(node, ast.BoolOp):
+        if node in machine.busy:
+            return None
         stop = isinstance(node.op, ast.Or)
         verdicts = [decide(machine, part, st) for part in node.values]
         if stop in verdicts:
             return stop
         return None if None in verdicts else not stop
     if isinstance(node, ast.Compare):
-        if len(node.ops) != 1:
+        if len(node.ops) != 1 or not _settled(machine, node):
             return None
         left, right = peek(machine, node.left, st), peek(machine, node.comparators[0], st)
         if left is None or right is None:
@@ -100,6 +102,18 @@ def decide(machine: Machine, node: ast.expr, st: State) -> bool | None:
         if number is not None and not _odd(machine, node, st):
             return False if number.lo == number.hi == 0 else True if number.lo > 0 or number.hi < 0 else None
     return None
+
+
+def _settled(machine: Machine, node: ast.Compare) -> bool:
+    """Whether the operands still are what was compared: evaluating one has changed no other."""
+    if node not in machine.busy:
+        return True
+    named = False
+    for part in (node.left, *node.comparators):
+        if part in machine.busy and (named or not isinstance(part, ast.NamedExpr | ast.Call | ast.Await)):
+            return False
+        named = named or not isinstance(part, ast.Constant)
+    return True
 
 
 def _odd(machine: Machine, node: ast.expr, st: State) -> bool:
@@ -135,12 +149,16 @@ def refine(machine: Machine, node: ast.expr, truth: bool, st: State) -> None:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         refine(machine, node.operand, not truth, st)
     elif isinstance(node, ast.BoolOp):
+        if node in machine.busy:
+            return
         if isinstance(node.op, ast.And) is truth:
             for part in node.values:
                 refine(machine, part, truth, st)
         else:
             _any_of(machine, node.values, truth, st)
     elif isinstance(node, ast.Compare):
+        if not _settled(machine, node):
+            return
         if len(node.ops) == 1:
             _none(machine, node, truth, st)
             _pair(machine, node.left, type(node.ops[0]), node.comparators[0], truth, st)

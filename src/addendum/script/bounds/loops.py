@@ -43,6 +43,7 @@ def iterate(
     rounds = 0
     assuming = type(node) in _STATEMENTS
     bases: dict[int, Obj] = {}
+    acts = len(machine.acts)
     while True:
         rounds += 1
         del machine.returns[mark[0] :], machine.ends[mark[1] :]
@@ -83,6 +84,9 @@ def iterate(
             if rounds > MAX_ROUNDS + 4:
                 raise TooInvolved(node)
         cover = wider
+    if bound > 1:
+        for act in list(machine.acts.values())[acts:]:
+            act.reentered = True  # there is one for each iteration
     return bound, _finish(machine, start, cover, run, (bound, completed), mark), run.back
 
 

@@ -189,21 +189,29 @@ class Machine:
         if value is None:
             self.missing.add(key)
             return NONE
+        if key in st.partial:
+            self.missing.add(key)
         return value
 
     def store(self, name: ast.Name, value: V, st: State) -> None:
         """Bind a name. A variable that an older activation's closures may still see is joined, not replaced."""
-        key = self.place(name)
-        if key is None:
+        home = self.homes[name]
+        act: Act | None = self.act
+        while act is not None and act.names is not home:
+            act = act.parent
+        if act is None:
             return
+        key = (act.key, name.id)
         num = value.num
         if key[0] != self.act.key and num is not None and num.sym is not None and num.sym[0] < 0:
             value = plain(value)  # a parameter's symbol means nothing in another call
         if key in self.volatile_vars:
             value = join(join(value, TOP), st.vars.get(key, NONE))
-        elif self.act.reentered and self.is_captured(name):
+        elif act.reentered and self.is_captured(name):
             value = join(value, st.vars.get(key, NONE))
         st.vars[key] = value
+        if key in st.partial:
+            st.partial -= {key}
 
     def bind(self, node: ast.AST, name: str, value: V, st: State) -> None:
         """Bind a name that isn't an `ast.Name` (a handler's, a pattern's, a function's) where `node` stands."""
@@ -213,7 +221,10 @@ class Machine:
             act = act.parent
         if act is not None:
             key = (act.key, name)
+            if key in self.volatile_vars:
+                value = join(join(value, TOP), st.vars.get(key, NONE))
             st.vars[key] = join(value, st.vars.get(key, value)) if act.reentered else value
+            st.partial -= {key}
 
     def is_captured(self, name: ast.Name) -> bool:
         """Whether a nested function or lambda reads a variable of this one."""
@@ -435,12 +446,16 @@ class Machine:
             if self.steps < 0:
                 raise TooInvolved(statement)
             STATEMENTS[type(statement)](self, statement, st)
-            if self.handlers:
-                self.handlers[-1].absorb(st)
+            self.may_stop(st)
             if st.dead:
                 return
             if statements is self.main and len(st.heap) > SWEPT_FROM:
                 sweep(st)
+
+    def may_stop(self, st: State) -> None:
+        """Note that an error may leave a `try` body here; also in the middle of a statement that changed something."""
+        if self.handlers:
+            self.handlers[-1].absorb(st)
 
     def settle(self, node: ast.expr, st: State) -> None:
         """Evaluate an expression for its effects only."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from addendum.script.bounds.calls import Args, arguments
 from addendum.script.bounds.contents import SPILLED, contents, elements, length, mix, plain, unknown
 from addendum.script.bounds.expressions import item_at
-from addendum.script.bounds.machine import CALLED, Machine
+from addendum.script.bounds.machine import CALLED, MUTATORS, Machine
 from addendum.script.bounds.state import State
 from addendum.script.bounds.values import (
     ANY_FAMILY,
@@ -123,7 +123,10 @@ def method(machine: Machine, node: ast.Call, func: ast.Attribute, st: State) -> 
     args = arguments(machine, node, st)
     handler = METHODS.get(name)
     if handler is not None:
-        return handler(machine, node, receiver, args, st)
+        out = handler(machine, node, receiver, args, st)
+        if name in MUTATORS:
+            machine.may_stop(st)
+        return out
     if receiver.refs or receiver.funcs or receiver.coros or receiver.seq:
         return mix([receiver, *args.all()], st)
     return TOP if not any(v.refs or v.funcs or v.coros for v in args.all()) else mix(args.all(), st)

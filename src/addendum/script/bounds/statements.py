@@ -6,9 +6,9 @@ import ast
 from collections.abc import Callable
 
 from addendum.script.bounds.calls import define
+from addendum.script.bounds.conditions import fork, hold
 from addendum.script.bounds.contents import contents, elements, length, mix, plain
 from addendum.script.bounds.expressions import combine, item_at, positions
-from addendum.script.bounds.guards import decide, refine
 from addendum.script.bounds.loops import Step, iterate, reaches
 from addendum.script.bounds.machine import STATEMENTS, Exits, Machine
 from addendum.script.bounds.methods import grow, grow_foreign, keep, spread
@@ -68,6 +68,7 @@ def _unpack(machine: Machine, target: ast.Tuple | ast.List, value: V, st: State)
     if not stars and known is not None and len(known) == count:
         for part, item in zip(target.elts, known, strict=True):
             assign(machine, part, item, st)
+            machine.may_stop(st)
         return
     lo, hi = length(value, st)
     for part in target.elts:
@@ -76,6 +77,7 @@ def _unpack(machine: Machine, target: ast.Tuple | ast.List, value: V, st: State)
             assign(machine, part.value, machine.new(st, Obj("list", rest.lo, rest.hi, rest.elem, site=part)), st)
         else:
             assign(machine, part, inner, st)
+        machine.may_stop(st)
 
 
 def set_item(machine: Machine, target: ast.Subscript, value: V, st: State) -> None:
@@ -176,17 +178,11 @@ def augmented(machine: Machine, node: ast.AugAssign, st: State) -> None:
 
 
 def condition(machine: Machine, node: ast.If, st: State) -> None:
-    machine.settle(node.test, st)
-    verdict = decide(machine, node.test, st)
-    if verdict is not None:
-        machine.block(node.body if verdict else node.orelse, st)
-        return
-    other = st.copy()
-    machine.steps -= (len(st.vars) + len(st.heap)) >> 5
-    refine(machine, node.test, True, st)
+    other = fork(machine, node.test, st)
+    if not st.dead and not other.dead:
+        machine.steps -= (len(st.vars) + len(st.heap)) >> 5
     if not st.dead:
         machine.block(node.body, st)
-    refine(machine, node.test, False, other)
     if not other.dead:
         machine.block(node.orelse, other)
     if not st.dead and not other.dead:
@@ -266,6 +262,7 @@ def _unroll(machine: Machine, node: ast.For, iterable: V, st: State) -> bool:
     machine.exits.append(exits)
     for item in known:
         assign(machine, node.target, item, trial)
+        machine.may_stop(trial)
         machine.block(node.body, trial)
         for state in exits.continues:
             trial.absorb(state)
@@ -391,10 +388,7 @@ def _indexed(elem: V, uid: int) -> V:
 
 def while_loop(machine: Machine, node: ast.While, st: State) -> None:
     def enter(state: State, uid: int) -> frozenset[int]:
-        machine.settle(node.test, state)
-        if decide(machine, node.test, state) is False:
-            state.dead = True
-        refine(machine, node.test, True, state)
+        hold(machine, node.test, True, state)
         return frozenset()
 
     def body(state: State) -> None:
@@ -402,12 +396,8 @@ def while_loop(machine: Machine, node: ast.While, st: State) -> None:
 
     bound, breaks, back = iterate(machine, node, st, INF, enter, body)
     close_loop(machine, node, st, bound, back, "loop", INF)
-    # The test that fails is evaluated once more.
-    machine.settle(node.test, st)
     endless = st.copy() if bound == INF else None
-    if decide(machine, node.test, st) is True:
-        st.dead = True
-    refine(machine, node.test, False, st)
+    hold(machine, node.test, False, st)  # the test that fails is evaluated once more
     if st.dead and endless is not None:
         finish(machine, endless)  # it never ends by itself, but what it cost until then was spent
     if node.orelse and not st.dead:
@@ -509,9 +499,9 @@ def matched(machine: Machine, node: ast.Match, st: State) -> None:
             elif isinstance(part, ast.MatchMapping) and part.rest is not None:
                 machine.bind(part, part.rest, inside, state)
         if case.guard is not None:
-            machine.settle(case.guard, state)
+            other = fork(machine, case.guard, state)
             st.absorb(state)
-            refine(machine, case.guard, True, state)
+            st.absorb(other)
         if not state.dead:
             machine.block(case.body, state)
         ends.append(state)
@@ -527,8 +517,7 @@ def definition(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, s
 
 
 def asserted(machine: Machine, node: ast.Assert, st: State) -> None:
-    machine.settle(node.test, st)
-    refine(machine, node.test, True, st)
+    finish(machine, fork(machine, node.test, st))
 
 
 def nothing(machine: Machine, node: ast.stmt, st: State) -> None:

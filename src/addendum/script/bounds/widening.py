@@ -26,7 +26,10 @@ from addendum.script.bounds.values import (
 def widen(
     machine: Machine, start: State, cover: State, run: Round, bound: Count, rounds: int, bases: dict[int, Obj]
 ) -> tuple[State, bool]:
-    """The state that covers `bound` iterations of what the run showed, and whether it is the one that was covered."""
+    """The state that covers `bound` iterations of what the run showed, and whether it is the one that was covered.
+
+    It isn't when a variable that an iteration binds may be read, or taken out of the loop, by a later one that doesn't.
+    """
     back = run.back
     if back.dead:
         return cover, True
@@ -44,7 +47,11 @@ def widen(
         if old is None:
             out = out or cover.copy()
             out.vars[key] = _flat(value)
-            same = same and key not in run.missing
+            same = (
+                same
+                and key not in run.missing
+                and all(key in left.vars and key not in left.partial for left in run.left)
+            )
             continue
         if old is value:
             continue
