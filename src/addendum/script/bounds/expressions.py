@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-import math
 from typing import Any
 
+from addendum.script.bounds.arithmetic import calculated
 from addendum.script.bounds.conditions import fork
 from addendum.script.bounds.contents import contents, elements, length, mix, plain, unknown
 from addendum.script.bounds.guards import decide, refine
@@ -27,6 +27,7 @@ from addendum.script.bounds.values import (
     numeric,
     present,
     said,
+    times,
 )
 
 FLAG = integer(0, 1)
@@ -158,78 +159,8 @@ def combine(machine: Machine, kind: type[ast.operator], left: V, right: V, st: S
     return mix((left, right), st)
 
 
-def calculated(kind: type[ast.operator], left: V, right: V) -> V:
-    """The value of an operation on two numbers."""
-    assert left.num is not None
-    assert right.num is not None
-    a, b = left.num, right.num
-    real = kind is ast.Div or left.real or right.real
-    if kind is ast.Mod and real and b.lo > 0:
-        return V(num=Num(0, b.hi), real=True)
-    if kind is ast.Pow and b.lo < 0:
-        real = True
-    return V(num=arithmetic(kind, a, b), real=real)
-
-
 def _holds(value: V) -> bool:
     return bool(value.refs or value.funcs or value.coros or value.seq)
-
-
-def arithmetic(kind: type[ast.operator], a: Num, b: Num) -> Num:
-    """Interval arithmetic; a constant offset keeps the symbol."""
-    if kind is ast.Add:
-        lo, hi = _low(a.lo + b.lo), _high(a.hi + b.hi)
-        if a.sym is not None and _offset(b):
-            return Num(lo, hi, a.sym, a.dlo + b.lo, a.dhi + b.hi)
-        if b.sym is not None and _offset(a):
-            return Num(lo, hi, b.sym, b.dlo + a.lo, b.dhi + a.hi)
-        return Num(lo, hi)
-    if kind is ast.Sub:
-        lo, hi = _low(a.lo - b.hi), _high(a.hi - b.lo)
-        if a.sym is not None and a.sym == b.sym:
-            return Num(max(lo, a.dlo - b.dhi), min(hi, a.dhi - b.dlo))
-        if a.sym is not None and _offset(b):
-            return Num(lo, hi, a.sym, a.dlo - b.hi, a.dhi - b.lo)
-        return Num(lo, hi)
-    if kind is ast.Mult:
-        ends = [_times(x, y) for x in (a.lo, a.hi) for y in (b.lo, b.hi)]
-        for x, y in ((a, b), (b, a)):
-            if x.sym is not None and y.lo == y.hi and 0 < y.lo < INF:
-                factor = int(y.lo)
-                sym = (x.sym[0], x.sym[1], x.sym[2] * factor)
-                return Num(min(ends), max(ends), sym, x.dlo * factor, x.dhi * factor)
-        return Num(min(ends), max(ends))
-    if kind is ast.FloorDiv and b.lo > 0:
-        ends = [_divide(x, y) for x in (a.lo, a.hi) for y in (b.lo, b.hi)]
-        return Num(min(ends), max(ends))
-    if kind is ast.Mod and b.lo > 0:
-        return Num(0, b.hi - 1 if a.lo < 0 or a.hi >= b.lo else a.hi)
-    if kind is ast.Pow and a.lo >= 0 and b.lo >= 0 and b.hi <= 64 and a.hi <= 10**6:
-        return Num(int(a.lo) ** int(b.lo) if a.lo else 0, max(1, int(a.hi) ** int(b.hi)))
-    return Num()
-
-
-def _offset(num: Num) -> bool:
-    """Whether a number can be added to a symbol: it is the same in every iteration, or bounded without a symbol."""
-    return num.lo != -INF and num.hi != INF and (num.sym is None or num.lo == num.hi)
-
-
-def _low(x: Count) -> Count:
-    return -INF if isinstance(x, float) and math.isnan(x) else x
-
-
-def _high(x: Count) -> Count:
-    return INF if isinstance(x, float) and math.isnan(x) else x
-
-
-def _times(x: Count, y: Count) -> Count:
-    return 0 if not x or not y else x * y
-
-
-def _divide(x: Count, y: Count) -> Count:
-    if abs(y) == INF:
-        return 0 if x >= 0 and x != INF else (-1 if x != INF and x != -INF else x)
-    return x if abs(x) == INF else x // y
 
 
 def concatenated(machine: Machine, left: V, right: V, st: State, node: ast.AST) -> V:
@@ -246,11 +177,11 @@ def concatenated(machine: Machine, left: V, right: V, st: State, node: ast.AST) 
 
 def repeated(machine: Machine, left: V, right: V, st: State, node: ast.AST) -> V:
     """`[x] * n`: n times as long."""
-    many, times = (left, right) if right.num is not None else (right, left)
+    many, factor = (left, right) if right.num is not None else (right, left)
     lo, hi = length(many, st)
-    count = times.num or Num()
-    most = _times(hi, max(0, count.hi if not times.top else INF))
-    least = _times(lo, max(0, count.lo)) if not times.top else 0
+    count = factor.num or Num()
+    most = times(hi, max(0, count.hi if not factor.top else INF))
+    least = times(lo, max(0, count.lo)) if not factor.top else 0
     known = positions(many, st)
     fields = None
     if known is not None and least == most <= MAX_ITEMS:
@@ -268,10 +199,10 @@ def unary(machine: Machine, node: ast.UnaryOp, st: State) -> V:
     value = machine.eval(node.operand, st)
     if value.num is not None and not value.top:
         if isinstance(node.op, ast.USub):
-            return V(num=Num(-value.num.hi, -value.num.lo), real=value.real)
+            return V(num=Num(-value.num.hi, -value.num.lo), real=value.real, odd=value.odd)
         if isinstance(node.op, ast.UAdd):
-            return V(num=value.num, real=value.real)
-    return V(top=value.top, num=Num(), real=value.real)
+            return V(num=value.num, real=value.real, odd=value.odd)
+    return V(top=value.top, num=Num(), real=value.real, odd=value.odd)
 
 
 def compare(machine: Machine, node: ast.Compare, st: State) -> V:

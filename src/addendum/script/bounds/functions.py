@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
+from addendum.script.bounds.arithmetic import endless, exact
 from addendum.script.bounds.calls import Args, apply, arguments
 from addendum.script.bounds.contents import contents, elements, length, mix, plain
 from addendum.script.bounds.expressions import FLAG, MAX_ITEMS, positions
@@ -155,11 +156,13 @@ def _extreme(values: list[V], smallest: bool) -> V:
         return out
     complete = len(nums) == len(values)
     real = not complete or any(value.real for value in values)
+    odd = not complete or any(value.odd for value in values)
     if smallest:
         # An operand of which nothing is known can only make the minimum smaller.
         low: Count = min(num.lo for num in nums) if complete else -INF
-        return V(num=Num(low, min(num.hi for num in nums)), real=real)
-    return V(num=Num(max(num.lo for num in nums), max(num.hi for num in nums) if complete else INF), real=real)
+        return V(num=Num(low, min(num.hi for num in nums)), real=real, odd=odd)
+    high: Count = max(num.hi for num in nums) if complete else INF
+    return V(num=Num(max(num.lo for num in nums), high), real=real, odd=odd)
 
 
 def listed(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
@@ -323,11 +326,11 @@ def int_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
     num = value.num
     if num is None or not numeric(value):
         if name == "abs":
-            return V(num=Num(0, INF), real=True)
+            return V(num=Num(0, INF), real=True, odd=True)
         return ANY_NUMBER if len(args.all()) > 1 else ANY_INT
     if name == "abs":
         low = 0 if num.lo <= 0 <= num.hi else min(abs(num.lo), abs(num.hi))
-        return V(num=Num(low, max(abs(num.lo), abs(num.hi))), real=value.real)
+        return V(num=Num(low, max(abs(num.lo), abs(num.hi))), real=value.real, odd=value.odd)
     if len(args.all()) > 1:
         return ANY_NUMBER  # `round(7, -1)` is 10
     # A float becomes a whole number that is no farther out; of a whole number, the symbol stays as well.
@@ -351,7 +354,11 @@ def sum_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
         return V(top=True, num=Num())
     low = min(0, inner.num.lo) * hi if hi else 0
     high = max(0, inner.num.hi) * hi if hi else 0
-    return V(num=Num(start.num.lo + low, start.num.hi + high), real=inner.real or start.real)
+    num = Num(start.num.lo + low, start.num.hi + high)
+    if not (inner.real or start.real):
+        return V(num=num)
+    odd = inner.odd or start.odd or endless(inner.num) or endless(start.num)
+    return V(num=num if exact(num) else Num(), real=True, odd=odd)
 
 
 def next_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
