@@ -98,6 +98,14 @@ def plain(value: V) -> V:
     return value
 
 
+def of_a_call(value: V) -> bool:
+    """Whether a number in a value is known by a parameter of the call it comes from, which means nothing outside."""
+    num, seq = value.num, value.seq
+    if num is not None and num.sym is not None and num.sym[0] < 0:
+        return True
+    return seq is not None and (of_a_call(seq.elem) or any(of_a_call(item) for item in seq.items or ()))
+
+
 SWEPT_FROM: Final = 120
 """How many objects may be on the heap before it is swept."""
 

@@ -55,7 +55,7 @@ def _limits(machine: Machine, node: ast.AST, start: State, run: Round) -> Iterat
         yield _rising(obj.glo, begin_obj.lo, head_obj.hi - head_obj.ghi, obj.hi)
         yield _rising(-obj.ghi, -begin_obj.hi, -(head_obj.lo - head_obj.glo), -obj.lo)
     step = machine.steps_of.get(run.uid, 0)
-    for value in back.vars.values():
+    for value in [value for key, value in back.vars.items() if key in run.head_vars]:
         if value.num is not None and value.num.sym == (run.uid, (0, "index"), 1) and step and value.num.hi != INF:
             low = machine.index_lows.get(run.uid, 0)
             yield INF, (value.num.hi - value.num.dhi - low) // step + 1

@@ -22,6 +22,7 @@ from addendum.script.bounds.values import (
     Obj,
     Seq,
     V,
+    has_field,
     integer,
     join,
     numeric,
@@ -98,6 +99,7 @@ def dictionary(machine: Machine, node: ast.Dict, st: State) -> V:
     fields: dict[Any, V] | None = {}
     elem = keys = last = BOTTOM
     extra: Count = 0
+    sure: set[Any] = set()
     for key, value_node in zip(node.keys, node.values, strict=True):
         value = plain(machine.eval(value_node, st))
         if key is None:
@@ -105,7 +107,10 @@ def dictionary(machine: Machine, node: ast.Dict, st: State) -> V:
                 obj = st.heap[ref]
                 elem, keys = join(elem, obj.elem), join(keys, obj.key)
                 if fields is not None and obj.fields is not None and len(value.refs) == 1 and not value.top:
-                    fields.update(obj.fields)
+                    for name, entry in obj.fields:
+                        here = has_field(obj, name)
+                        fields[name] = entry if here else join(present(entry), fields.get(name, NONE))
+                        sure |= {name} if here else set()
                 else:
                     fields = None
                 extra += obj.hi
@@ -122,11 +127,12 @@ def dictionary(machine: Machine, node: ast.Dict, st: State) -> V:
         if fields is not None:
             if type(key) is ast.Constant and len(fields) < MAX_ITEMS:
                 fields[key.value] = value
+                sure.add(key.value)
             else:
                 fields = None
     known = None if fields is None else tuple(fields.items())
     hi = extra if fields is None else min(extra, len(fields)) if fields else extra
-    lo: Count = 0 if fields is None else min(len(fields), hi)
+    lo: Count = 0 if fields is None else len(sure)
     return machine.new(st, Obj("dict", lo, hi, elem, keys, fields=known, site=node))
 
 

@@ -47,6 +47,9 @@ def builtin(machine: Machine, node: ast.Call, name: str, st: State) -> V:
     if handler is not None and args.star is None and args.double is None:
         return handler(machine, node, args, st)
     held = args.all()
+    for value in held:
+        if value.funcs and not all(machine.is_inert(closure) for closure in value.funcs):
+            each(machine, node, value, [mix(held, st)], INF, st)  # nobody knows for how many it is called
     if any(value.funcs or value.coros or value.refs or value.seq for value in held) and name not in _PLAIN:
         return mix(held, st)
     return TOP

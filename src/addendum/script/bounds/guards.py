@@ -382,7 +382,9 @@ def _narrow_length(machine: Machine, name: ast.Name, lo: float, hi: float, st: S
         if low > high:
             st.dead = True
         else:
-            st.heap[ref] = obj._replace(lo=low, hi=high)
+            # Where all entries are there that some path has made, they may be so in another order.
+            full = obj.kind == "dict" and obj.lo < low and low >= len(obj.fields or ())
+            st.heap[ref] = obj._replace(lo=low, hi=high, fields=None if full and low > 1 else obj.fields)
 
 
 def _truthy(machine: Machine, name: ast.Name, truth: bool, st: State) -> None:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from addendum.script.bounds.contents import SWEPT_FROM, mix, plain, sweep
+from addendum.script.bounds.contents import SWEPT_FROM, mix, of_a_call, plain, sweep
 from addendum.script.bounds.state import State
 from addendum.script.bounds.values import (
     ANY_INT,
@@ -202,9 +202,8 @@ class Machine:
         if act is None:
             return
         key = (act.key, name.id)
-        num = value.num
-        if key[0] != self.act.key and num is not None and num.sym is not None and num.sym[0] < 0:
-            value = plain(value)  # a parameter's symbol means nothing in another call
+        if key[0] != self.act.key and of_a_call(value):
+            value = plain(value)
         if key in self.volatile_vars:
             value = join(join(value, TOP), st.vars.get(key, NONE))
         elif act.reentered and self.is_captured(name):

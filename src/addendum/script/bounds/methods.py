@@ -95,6 +95,21 @@ def grow_foreign(machine: Machine, value: V, st: State, by: Count, elem: V = BOT
             )
 
 
+def replace_foreign(machine: Machine, value: V, st: State) -> None:
+    """An entry of unknown data got another value: lists in it keep their length, dicts may get one more."""
+    keep(machine, st, value)
+    for ref, obj in st.heap.items():
+        if obj.foreign:
+            by = 0 if obj.kind == "list" else 1
+            st.heap[ref] = obj._replace(
+                hi=obj.hi + by,
+                ghi=obj.ghi + by,
+                elem=join(obj.elem, join(TOP, value)),
+                key=join(obj.key, TOP) if by else obj.key,
+                fields=None,
+            )
+
+
 def keep(machine: Machine, st: State, value: V) -> None:
     """Note that a value was put into unknown data: lists in it may change there, functions may be called from there."""
     if not (value.refs or value.funcs or value.coros or value.seq):

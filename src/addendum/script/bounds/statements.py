@@ -11,7 +11,7 @@ from addendum.script.bounds.contents import contents, elements, length, mix, pla
 from addendum.script.bounds.expressions import combine, item_at, positions
 from addendum.script.bounds.loops import Step, iterate, reaches
 from addendum.script.bounds.machine import STATEMENTS, Exits, Machine
-from addendum.script.bounds.methods import grow, grow_foreign, keep, spread
+from addendum.script.bounds.methods import grow, grow_foreign, replace_foreign, spread
 from addendum.script.bounds.state import Cost, State, plus
 from addendum.script.bounds.values import (
     BOTTOM,
@@ -130,8 +130,7 @@ def set_item(machine: Machine, target: ast.Subscript, value: V, st: State) -> No
         if obj.family is not None:
             spread(st, ref, obj.family, 0, added, value, plain(key) if obj.kind != "list" else BOTTOM)
     if container.top and not container.refs:
-        # One entry more, or another one: lists in unknown data keep their length.
-        keep(machine, st, value)
+        replace_foreign(machine, value, st)
     else:
         grow_foreign(machine, container, st, 1, value)
 

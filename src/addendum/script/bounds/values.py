@@ -282,6 +282,8 @@ def join_fields(a: Obj, b: Obj) -> tuple[tuple[Any, V], ...] | None:
     if a.fields is None or b.fields is None:
         return None
     left, right = dict(a.fields), dict(b.fields)
+    if left.keys() == right.keys():
+        return tuple([(name, join(left[name], right[name])) for name in left]) if [*left] == [*right] else None
     merged: list[tuple[Any, V]] = []
     for name in left.keys() | right.keys():
         x, y = left.get(name), right.get(name)

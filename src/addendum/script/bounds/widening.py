@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from addendum.script.bounds.aging import aging as age
-from addendum.script.bounds.contents import mix
+from addendum.script.bounds.contents import mix, plain
 from addendum.script.bounds.machine import Machine
 from addendum.script.bounds.rounds import Round
 from addendum.script.bounds.state import Key, State
@@ -46,7 +46,7 @@ def widen(
             value = aging.value(value)
         if old is None:
             out = out or cover.copy()
-            out.vars[key] = _flat(value)
+            out.vars[key] = plain(value)
             same = (
                 same
                 and key not in run.missing
@@ -108,6 +108,8 @@ def _wider_value(
         value, old = renumbered(value, moved), renumbered(old, moved)
     elif num is not None and num.sym is not None and num.sym[0] == own[0]:
         value = renumbered(value, Num(num.lo, num.hi))
+    if value.seq is not None:
+        value = value._replace(seq=plain(V(seq=value.seq)).seq)  # what is in a tuple is of one iteration
     new = join(old, value)
     if rounds > 1 and new != old:
         new = _stretched(old, new)
