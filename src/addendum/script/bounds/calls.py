@@ -317,7 +317,7 @@ def _escape(machine: Machine, closure: Closure, params: tuple[tuple[str, V], ...
     """What a recursion that isn't followed may change: everything it can reach, if it changes anything."""
     if not machine.mutates(closure.node):
         return
-    roots, objects = _reach(closure, [value for _, value in params], st)
+    roots, objects = reach([closure], [value for _, value in params], st)
     rebound = machine.rebound()
     for key in roots:
         if key[1] in rebound:
@@ -329,13 +329,12 @@ def _escape(machine: Machine, closure: Closure, params: tuple[tuple[str, V], ...
         st.heap[ref] = obj._replace(lo=0, hi=INF, glo=-INF, ghi=INF, fields=None, elem=elem, share=None)
 
 
-def _reach(closure: Closure, values: list[V], st: State) -> tuple[list[Key], set[int]]:
-    """The variables and objects that a function can get at: its own, what it is given, what other functions in there
+def reach(closures: list[Closure], values: list[V], st: State) -> tuple[list[Key], set[int]]:
+    """The variables and objects that functions can get at: their own, what they are given, what others in there
     hold."""
     acts: set[int] = set()
     objects: set[int] = set()
     variables: list[Key] = []
-    closures = [closure]
     while closures or values:
         while closures:
             act: Act | None = closures.pop().act
@@ -351,7 +350,9 @@ def _reach(closure: Closure, values: list[V], st: State) -> tuple[list[Key], set
         values += [inner for function in value.funcs for _, inner in function.defaults]
         if value.seq is not None:
             values += [value.seq.elem, *(value.seq.items or ())]
-        for ref in value.refs - objects:
+            closures += value.seq.made
+        refs = value.refs if value.seq is None else value.refs | value.seq.live | value.seq.read
+        for ref in refs - objects:
             objects.add(ref)
             obj = st.heap[ref]
             values += [obj.elem, obj.key, *[entry for _, entry in obj.fields or ()]]

@@ -87,6 +87,11 @@ def positions(value: V, st: State) -> list[V] | None:
         return None
     if value.seq is not None and not value.refs and value.seq.items is not None:
         return list(value.seq.items)
+    if value.seq is not None and not value.refs and value.seq.view == ("values",) and len(value.seq.live) == 1:
+        obj = st.heap[next(iter(value.seq.live))]
+        if obj.kind == "dict" and obj.fields is not None and obj.lo == obj.hi == len(obj.fields) and not obj.many:
+            return [entry for _, entry in obj.fields]
+        return None
     if value.seq is None and len(value.refs) == 1:
         obj = st.heap[next(iter(value.refs))]
         if obj.kind == "list" and obj.fields is not None and not obj.many and obj.lo == obj.hi == len(obj.fields):
@@ -292,7 +297,7 @@ def item_at(value: V, node: ast.expr, index: V, st: State) -> V:
         if items is not None and isinstance(key, int) and -len(items) <= key < len(items):
             out = join(out, items[key])
         else:
-            out = join(out, value.seq.elem)
+            out = join(out, contents(V(seq=value.seq), st))
     for ref in value.refs:
         obj = st.heap[ref]
         found = None

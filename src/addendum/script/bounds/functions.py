@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from addendum.script.bounds.arithmetic import endless, exact
@@ -20,6 +20,7 @@ from addendum.script.bounds.values import (
     INF,
     NONE,
     TOP,
+    Closure,
     Count,
     Num,
     Obj,
@@ -64,21 +65,30 @@ _WALKING = frozenset({"len", "list", "tuple", "sorted", "zip", "enumerate", "rev
 _FLAGS = frozenset({"isinstance", "any", "all", "bool"})
 
 
-def each(machine: Machine, node: ast.Call, func: V, values: list[V], count: Count, st: State) -> V:
-    """Call a function for each of `count` elements; the join of what it returns."""
+def each(
+    machine: Machine,
+    node: ast.Call,
+    func: V,
+    values: list[V],
+    count: Count,
+    st: State,
+    live: frozenset[int] = frozenset(),
+) -> tuple[Count, V]:
+    """Call a function for each of `count` elements, which come from the `live` objects; how many there are at most, and
+    the join of what it returns."""
     if not func.funcs:
-        return mix(values, st) if any(v.funcs or v.coros or v.refs for v in values) else TOP
+        return count, mix(values, st) if any(v.funcs or v.coros or v.refs for v in values) else TOP
     if all(machine.is_inert(closure) for closure in func.funcs) and not any(v.funcs or v.coros for v in values):
         trial = st.copy()
         out = apply(machine, node, func, Args(list(values)), trial)
         fresh: list[int] = []
         visit(out, fresh.append)
         if all(ref in st.heap for ref in fresh):
-            return out
+            return count, out
     place = (machine.act.key, f"<map {node.lineno}:{node.col_offset}>")
 
     def enter(state: State, uid: int) -> frozenset[int]:
-        return frozenset()
+        return live
 
     def body(state: State) -> None:
         value = apply(machine, node, func, Args(list(values)), state)
@@ -87,14 +97,22 @@ def each(machine: Machine, node: ast.Call, func: V, values: list[V], count: Coun
     bound, _, back = iterate(machine, node, st, count, enter, body)
     if bound == INF and not back.dead and reaches(back.cost):
         machine.problem("comprehension", node, "unbounded")
-    return st.vars.pop(place, BOTTOM)
+    return bound, st.vars.pop(place, BOTTOM)
 
 
-def call_key(machine: Machine, node: ast.Call, args: Args, elem: V, count: Count, st: State) -> None:
+def call_key(
+    machine: Machine,
+    node: ast.Call,
+    args: Args,
+    elem: V,
+    count: Count,
+    st: State,
+    live: frozenset[int] = frozenset(),
+) -> None:
     """The effects of a `key=` function; its result doesn't matter."""
     key = args.named.get("key")
     if key is not None and key.funcs and not all(machine.is_inert(closure) for closure in key.funcs):
-        each(machine, node, key, [elem], count, st)
+        each(machine, node, key, [elem], count, st, live)
 
 
 def range_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
@@ -136,7 +154,7 @@ def extreme(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
     if len(args.items) == 1:
         source = args.items[0]
         inner = elements(source, st)
-        call_key(machine, node, args, inner, length(source, st)[1], st)
+        call_key(machine, node, args, inner, length(source, st)[1], st, _sources([source])[0])
         known = positions(source, st)
         out = _extreme(known, smallest) if known and args.named.get("key") is None else inner
         default = args.named.get("default")
@@ -252,9 +270,22 @@ def reversed_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
         return NONE
     source = args.items[0]
     lo, hi = length(source, st)
-    live = source.refs | (source.seq.live if source.seq is not None else frozenset())
     known = positions(source, st)
-    return V(seq=Seq(lo, hi, elements(source, st), None if known is None else tuple(reversed(known)), live))
+    items = None if known is None else tuple(reversed(known))
+    live, read, made = _sources([source])
+    return V(seq=Seq(lo, hi, elements(source, st), items, live, read=read, made=made))
+
+
+def _sources(values: Iterable[V]) -> tuple[frozenset[int], frozenset[int], frozenset[Closure]]:
+    """What a lazy iterator over values reads while it is walked: the objects that end the walk, others, functions."""
+    live: frozenset[int] = frozenset()
+    read: frozenset[int] = frozenset()
+    made: frozenset[Closure] = frozenset()
+    for value in values:
+        live = live | value.refs
+        if value.seq is not None:
+            live, read, made = live | value.seq.live, read | value.seq.read, made | value.seq.made
+    return live, read, made
 
 
 def enumerate_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
@@ -266,12 +297,12 @@ def enumerate_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
     start = first.num if first.num is not None and not first.top else Num()
     index = integer(start.lo, start.hi + max(0, hi - 1))
     inner = elements(source, st)
-    live = source.refs | (source.seq.live if source.seq is not None else frozenset())
+    live, read, made = _sources([source])
     known = positions(source, st)
     items = None
     if known is not None:
         items = tuple(_pair(integer(start.lo + at, start.hi + at), item) for at, item in enumerate(known))
-    return V(seq=Seq(lo, hi, _pair(index, inner), items, live, _share(source, st), 1))
+    return V(seq=Seq(lo, hi, _pair(index, inner), items, live, _share(source, st), 1, (), read, made))
 
 
 def _pair(first: V, second: V) -> V:
@@ -284,16 +315,13 @@ def zip_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
         return V(seq=Seq(0, 0, BOTTOM, ()))
     lengths = [length(value, st) for value in args.items]
     parts = tuple(elements(value, st) for value in args.items)
-    inner = BOTTOM
-    live: frozenset[int] = frozenset()
-    for part in parts:
-        inner = join(inner, part)
+    inner = join_all(parts)
     hi = min(high for _, high in lengths)
-    for value, (_, high) in zip(args.items, lengths, strict=True):
-        if high == hi:
-            # The shortest one ends the walk, so only if it grows does the walk get longer.
-            live = live | value.refs | (value.seq.live if value.seq is not None else frozenset())
-    return V(seq=Seq(min(low for low, _ in lengths), hi, V(seq=Seq(len(parts), len(parts), inner, parts)), None, live))
+    # The shortest one ends the walk, so only if it grows does the walk get longer.
+    live = _sources([value for value, (_, high) in zip(args.items, lengths, strict=True) if high == hi])[0]
+    every, read, made = _sources(args.items)
+    row = V(seq=Seq(len(parts), len(parts), inner, parts))
+    return V(seq=Seq(min(low for low, _ in lengths), hi, row, None, live, read=every | read, made=made))
 
 
 def map_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
@@ -302,12 +330,13 @@ def map_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
     sources = args.items[1:]
     lengths = [length(value, st) for value in sources]
     hi = min(high for _, high in lengths)
-    result = each(machine, node, args.items[0], [elements(value, st) for value in sources], hi, st)
-    live: frozenset[int] = frozenset()
-    for value in sources:
-        live = live | value.refs
+    live = _sources([value for value, (_, high) in zip(sources, lengths, strict=True) if high == hi])[0]
+    every, read, made = _sources(sources)
+    hi, result = each(machine, node, args.items[0], [elements(value, st) for value in sources], hi, st, live)
+    low = min(length(value, st)[0] for value in sources)
     share = _share(sources[0], st) if len(sources) == 1 else None
-    return V(seq=Seq(min(low for low, _ in lengths), hi, result, None, live, share))
+    made = made | args.items[0].funcs
+    return V(seq=Seq(low, hi, result, None, live, share, read=every | read, made=made))
 
 
 def filter_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
@@ -317,9 +346,11 @@ def filter_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
     hi = length(source, st)[1]
     inner = elements(source, st)
     test = args.items[0]
+    live, read, made = _sources([source])
     if test.funcs and not all(machine.is_inert(closure) for closure in test.funcs):
-        each(machine, node, test, [inner], hi, st)
-    return V(seq=Seq(0, hi, inner, None, source.refs, _share(source, st)))
+        hi, _ = each(machine, node, test, [inner], hi, st, live)
+        made = made | test.funcs
+    return V(seq=Seq(0, hi, inner, None, live, _share(source, st), read=read, made=made))
 
 
 def int_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
@@ -371,9 +402,10 @@ def next_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
 
 def iter_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
     source = args.items[0] if args.items else NONE
-    hi = length(source, st)[1]
-    live = source.refs | (source.seq.live if source.seq is not None else frozenset())
-    return V(seq=Seq(0, hi, elements(source, st), None, live))
+    live, read, made = _sources([source])
+    if source.refs and not source.top and source.seq is None and source.text is None:
+        return V(seq=Seq(INF, 0, BOTTOM, None, live, view=("iter",)))
+    return V(seq=Seq(0, length(source, st)[1], elements(source, st), None, live, read=read, made=made))
 
 
 def flag(machine: Machine, node: ast.Call, args: Args, st: State) -> V:

@@ -366,6 +366,8 @@ def _narrow_length(machine: Machine, name: ast.Name, lo: float, hi: float, st: S
     seq = value.seq
     if value.text is not None:
         return
+    if seq is not None and (seq.live or seq.read):
+        return  # an iterator has no length, and a view has that of what it shows
     if seq is not None and not value.refs:
         low, high = max(seq.lo, lo), min(seq.hi, hi)
         if low > high:

@@ -307,32 +307,24 @@ def setdefault(machine: Machine, node: ast.Call, receiver: V, args: Args, st: St
     return found
 
 
-def _view(receiver: V, st: State, elem: V) -> V:
-    lo, hi = length(receiver, st)
-    live = receiver.refs
-    return V(seq=Seq(lo, hi, elem, None, live))
+def _view(receiver: V, st: State, kind: str, elem: V) -> V:
+    """What shows the entries of a dict; `elem` are those of unknown data."""
+    view = V(seq=Seq(INF, 0, BOTTOM, None, receiver.refs, view=(kind,))) if receiver.refs else BOTTOM
+    return view if receiver.refs and not receiver.top else join(view, V(seq=Seq(0, INF, elem)))
 
 
 def items(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
     key, value = elements(receiver, st), contents(receiver, st)
-    pair = V(seq=Seq(2, 2, join(key, value), (key, value)))
-    return _view(receiver, st, pair)
+    return _view(receiver, st, "items", V(seq=Seq(2, 2, join(key, value), (key, value))))
 
 
 def keys(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
-    return _view(receiver, st, elements(receiver, st))
+    """A dict is walked by its keys, so it stands for the view of them."""
+    return V(top=receiver.top, refs=receiver.refs) if receiver.refs or receiver.top else receiver
 
 
 def values(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
-    known = None
-    if len(receiver.refs) == 1 and not receiver.top:
-        obj = st.heap[next(iter(receiver.refs))]
-        if obj.fields is not None and obj.lo == obj.hi == len(obj.fields):
-            known = tuple(value for _, value in obj.fields)
-    view = _view(receiver, st, contents(receiver, st))
-    if known is not None and view.seq is not None:
-        return view._replace(seq=view.seq._replace(items=known))
-    return view
+    return _view(receiver, st, "values", contents(receiver, st))
 
 
 def copy(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:

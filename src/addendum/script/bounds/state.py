@@ -135,6 +135,8 @@ def visit(value: V, seen: Callable[[int], None]) -> None:
     for ref in value.refs:
         seen(ref)
     if value.seq is not None:
+        for ref in value.seq.live | value.seq.read:
+            seen(ref)
         visit(value.seq.elem, seen)
         for item in value.seq.items or ():
             visit(item, seen)

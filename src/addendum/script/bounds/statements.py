@@ -5,19 +5,20 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from addendum.script.bounds.calls import define
+from addendum.script.bounds.calls import define, reach
 from addendum.script.bounds.conditions import fork, hold
 from addendum.script.bounds.contents import contents, elements, length, mix, plain
 from addendum.script.bounds.expressions import combine, item_at, positions
 from addendum.script.bounds.loops import Step, iterate, reaches
-from addendum.script.bounds.machine import STATEMENTS, Exits, Machine
+from addendum.script.bounds.machine import STATEMENTS, Exits, Machine, TooInvolved
 from addendum.script.bounds.methods import grow, grow_foreign, replace_foreign, spread
-from addendum.script.bounds.state import Cost, State, plus
+from addendum.script.bounds.state import Cost, Key, State, plus
 from addendum.script.bounds.values import (
     BOTTOM,
     INF,
     NONE,
     TOP,
+    Closure,
     Count,
     Num,
     Obj,
@@ -254,7 +255,7 @@ def _unroll(machine: Machine, node: ast.For, iterable: V, st: State) -> bool:
     known = apart(iterable, st)
     if known is None:
         return False
-    before = {ref: st.heap[ref].ghi for ref in iterable.refs}
+    before = {ref: st.heap[ref] for ref in sources(iterable)[1]}
     trial = st.copy()
     marks = len(machine.returns), len(machine.ends)
     exits = Exits()
@@ -270,7 +271,7 @@ def _unroll(machine: Machine, node: ast.For, iterable: V, st: State) -> bool:
             break
     machine.exits.pop()
     states = [trial, *exits.breaks]
-    if any(ref in state.heap and state.heap[ref].ghi != grown for ref, grown in before.items() for state in states):
+    if any(stirred(before, state) for state in states):
         del machine.returns[marks[0] :], machine.ends[marks[1] :]
         return False
     machine.note(machine.loops, node, len(known))
@@ -328,24 +329,28 @@ def close_loop(machine: Machine, node: ast.AST, st: State, bound: Count, back: S
 def walk(machine: Machine, target: ast.expr, iterable: V, st: State) -> tuple[Step, Count]:
     """How a loop over a value begins an iteration, and how many there are at most."""
     hi = length(iterable, st)[1]
-    live = iterable.refs
+    live, read = sources(iterable)
     step: Count = 0
     low: Count = 0
     seq = iterable.seq
     if seq is not None:
-        live = live | seq.live
         if seq.step and not iterable.refs and not iterable.top:
             step = seq.step
             first = seq.elem.num or (seq.elem.seq.items[0].num if seq.elem.seq and seq.elem.seq.items else None)
             low = first.lo if first is not None else -INF
             step = step if low != -INF else 0
 
-    known = {ref: st.heap[ref].hi for ref in live}
+    known = {ref: st.heap[ref] for ref in read}
+    used = _used(seq.made, st) if seq is not None and seq.made else None
 
     def enter(state: State, uid: int) -> frozenset[int]:
         elem = elements(iterable, state)
-        if any(state.heap[ref].hi > most for ref, most in known.items()):
-            elem = _outgrown(elem, mix((V(refs=live),), state))
+        if used is not None and _used(seq.made, state) != used:  # type: ignore[union-attr]
+            raise TooInvolved(target)  # what is computed while it is walked depends on what the loop changes
+        if seq is not None and not seq.view and stirred(known, state):
+            now = V(refs=read)
+            more = mix((now,), state) if _nested(elem) else elements(now, state)
+            elem = _outgrown(elem, more, indexed=bool(seq.step))
         if step:
             machine.steps_of[uid] = step
             machine.index_lows[uid] = low
@@ -358,14 +363,43 @@ def walk(machine: Machine, target: ast.expr, iterable: V, st: State) -> tuple[St
     return enter, hi
 
 
-def _outgrown(elem: V, more: V) -> V:
-    """The element of an iterator whose list has grown since it was made: any index, and what was added."""
+def sources(iterable: V) -> tuple[frozenset[int], frozenset[int]]:
+    """The objects whose growth makes a walk longer, and all that it reads."""
+    seq = iterable.seq
+    live = iterable.refs if seq is None else iterable.refs | seq.live
+    return live, live if seq is None else live | seq.read
+
+
+def stirred(before: dict[int, Obj], state: State) -> bool:
+    """Whether objects have got longer, or hold other things than before."""
+    if state.dead:
+        return False
+    for ref, old in before.items():
+        now = state.heap.get(ref, old)
+        if now is not old and (now.hi > old.hi or now.ghi > old.ghi or (now.elem, now.key) != (old.elem, old.key)):
+            return True
+    return False
+
+
+def _nested(elem: V) -> bool:
+    """Whether an element is a tuple with another one in it, as those of an iterator over an iterator are."""
+    return elem.seq is not None and any(item.seq is not None for item in elem.seq.items or (elem.seq.elem,))
+
+
+def _used(functions: frozenset[Closure], st: State) -> tuple[dict[Key, V], dict[int, Obj]]:
+    """What functions read."""
+    variables, objects = reach([*functions], [], st)
+    inside = {key: plain(st.vars[key]) for key in variables}
+    return inside, {ref: st.heap[ref]._replace(glo=0, ghi=0) for ref in objects}
+
+
+def _outgrown(elem: V, more: V, *, indexed: bool) -> V:
+    """The element of an iterator whose sources have changed since it was made: any index, and what is there now."""
     if elem.num is not None:
         elem = renumbered(elem, Num(elem.num.lo, INF))
-    if elem.seq is not None and elem.seq.items is not None:
+    if elem.seq is not None and elem.seq.items:
         first, *rest = elem.seq.items
-        if first.num is not None:
-            first = renumbered(first, Num(first.num.lo, INF))
+        first = renumbered(first, Num(first.num.lo, INF)) if indexed and first.num is not None else join(first, more)
         items = (first, *[join(item, more) for item in rest])
         return elem._replace(seq=elem.seq._replace(items=items, elem=join(elem.seq.elem, join(more, first))))
     return join(elem, more)

@@ -60,6 +60,10 @@ class Seq(NamedTuple):
     `live` are the lists that a lazy iterator reads while it is walked. `share` says that over all iterations
     of a loop the lengths add up to no more than a total: (loop, total). The elements, or their first items, are
     integers that rise by at least `step` from one to the next, if it isn't zero.
+
+    A `view` shows what its `live` objects hold when it is walked: their "values" or "items", or each (of an "iter").
+    What a lazy iterator yields comes from the `read` objects as well, which end no walk, and from the functions in
+    `made`.
     """
 
     lo: Count
@@ -69,6 +73,9 @@ class Seq(NamedTuple):
     live: frozenset[int] = frozenset()
     share: tuple[int, Count] | None = None
     step: Count = 0
+    view: tuple[str, ...] = ()
+    read: frozenset[int] = frozenset()
+    made: frozenset[Closure] = frozenset()
 
 
 class Closure:
@@ -232,7 +239,18 @@ def join_seq(a: Seq | None, b: Seq | None) -> Seq | None:
     if a.items is not None and b.items is not None and len(a.items) == len(b.items):
         items = tuple(join(x, y) for x, y in zip(a.items, b.items, strict=True))
     share = a.share if a.share == b.share else None
-    return Seq(min(a.lo, b.lo), max(a.hi, b.hi), join(a.elem, b.elem), items, a.live | b.live, share, 0)
+    return Seq(
+        min(a.lo, b.lo),
+        max(a.hi, b.hi),
+        join(a.elem, b.elem),
+        items if a.view == b.view == () else None,
+        a.live | b.live,
+        share,
+        0,
+        tuple(sorted({*a.view, *b.view})),
+        a.read | b.read,
+        a.made | b.made,
+    )
 
 
 def join(a: V, b: V) -> V:

@@ -122,6 +122,7 @@ def _spilled(value: V) -> V:
     """Unknown data that holds what the value, or a tuple in it, holds."""
     out = V(True, Num(), None, value.refs, value.funcs, value.coros, None, True, odd=True)
     if value.seq is not None:
+        out = out._replace(refs=out.refs | value.seq.live | value.seq.read)
         for item in (value.seq.elem, *(value.seq.items or ())):
             out = join(out, _spilled(item))
     return out
