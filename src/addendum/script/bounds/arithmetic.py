@@ -71,6 +71,9 @@ def arithmetic(kind: type[ast.operator], a: Num, b: Num) -> Num:
     if kind is ast.FloorDiv and b.lo > 0:
         ends = [_divide(x, y) for x in (a.lo, a.hi) for y in (b.lo, b.hi)]
         return Num(min(ends), max(ends))
+    if kind is ast.Div and b.lo > 0:
+        lows, highs = [_divide(a.lo, end) for end in (b.lo, b.hi)], [-_divide(-a.hi, end) for end in (b.lo, b.hi)]
+        return Num(min(lows), max(highs))
     if kind is ast.Mod and b.lo > 0:
         return Num(0, b.hi - 1 if a.lo < 0 or a.hi >= b.lo else a.hi)
     if kind is ast.Pow and a.lo >= 0 and b.lo >= 0 and b.hi <= 64 and a.hi <= 10**6:

@@ -21,19 +21,25 @@ from addendum.script.bounds.values import (
     Num,
     Obj,
     Seq,
+    Text,
     V,
     has_field,
     integer,
     join,
+    literal,
     numeric,
     present,
     said,
+    span,
     times,
+    wordy,
 )
 
 FLAG = integer(0, 1)
 MAX_ITEMS = 64
 """How many elements of a display are told apart."""
+MAX_TEXT = 1000
+"""How long a text that is put together may be to be known by its letters."""
 
 
 def formatted(machine: Machine, node: ast.JoinedStr, st: State) -> V:
@@ -150,6 +156,15 @@ def combine(machine: Machine, kind: type[ast.operator], left: V, right: V, st: S
     """The value of a binary operation on two values."""
     if left.num is not None and right.num is not None and numeric(left) and numeric(right):
         return calculated(kind, left, right)
+    if kind is ast.Add and (wordy(left) or wordy(right)):
+        # What is added to a text is one, as nothing else can be.
+        low, high = length(left, st), length(right, st)
+        one, two = said(left), said(right)
+        if one is not None and two is not None and len(one) + len(two) <= MAX_TEXT:
+            return literal(one + two)
+        return V(text=(low[0] + high[0], low[1] + high[1]))
+    if kind is ast.Mult and ((wordy(left) and numeric(right)) or (numeric(left) and wordy(right))):
+        return _copied(left, right)
     if (left.num is not None or left.text is not None) and (right.num is not None or right.text is not None):
         return join(V(top=True, num=Num()), mix((left, right), st))  # a number, a text, a list: one of several
     if kind is ast.Add and (left.refs or left.seq or right.refs or right.seq) and left.text is None:
@@ -172,6 +187,15 @@ def combine(machine: Machine, kind: type[ast.operator], left: V, right: V, st: S
 
 def _holds(value: V) -> bool:
     return bool(value.refs or value.funcs or value.coros or value.seq)
+
+
+def _copied(left: V, right: V) -> V:
+    """`text * n`: n times as long."""
+    text, factor = (left, right) if left.num is None else (right, left)
+    assert text.text is not None
+    assert factor.num is not None
+    lo, hi = span(text.text)
+    return V(text=(times(lo, max(0, factor.num.lo)), times(hi, max(0, factor.num.hi))))
 
 
 def concatenated(machine: Machine, left: V, right: V, st: State, node: ast.AST) -> V:
@@ -329,12 +353,23 @@ def sliced(machine: Machine, node: ast.AST, value: V, part: ast.Slice, st: State
     least = lo if start is None and stop is None and step is None else 0
     if start is None and stop is not None and stop.lo >= 0 and step is None:
         least = min(lo, stop.lo)
+    if value.text is not None and not value.top and not value.refs and value.seq is None:
+        return _cut(value.text, (start, stop, step), (least, most))
     elem = elements(value, st)
     share = _share(machine, hi, start, stop)
     if value.seq is not None and not value.top and not value.refs and value.text is None:
         return V(seq=Seq(least, most, elem, None, frozenset(), share))
     rest = _rest(machine, node, part, start, stop, st)
     return machine.new(st, Obj("list", least, most, plain(elem), site=node, share=share, rest=rest))
+
+
+def _cut(text: Text, ends: tuple[Num | None, Num | None, Num | None], size: tuple[Count, Count]) -> V:
+    """A slice of a text: known if the text and the ends are, else how long it is."""
+    if isinstance(text, str) and all(end is None or end.lo == end.hi for end in ends):
+        start, stop, step = [None if end is None else int(end.lo) for end in ends]
+        if step != 0:
+            return literal(text[start:stop:step])
+    return V(text=size)
 
 
 def _rest(

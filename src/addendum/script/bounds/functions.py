@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from addendum.script.bounds.arithmetic import endless, exact
 from addendum.script.bounds.calls import Args, apply, arguments
@@ -31,6 +31,9 @@ from addendum.script.bounds.values import (
     join_all,
     literal,
     numeric,
+    said,
+    span,
+    wordy,
 )
 
 Builtin = Callable[[Machine, ast.Call, Args, State], V]
@@ -358,6 +361,8 @@ def int_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
     value = args.items[0] if args.items else integer(0)
     name = node.func.id if isinstance(node.func, ast.Name) else ""
     num = value.num
+    if name == "int" and len(args.all()) == 1 and wordy(value):
+        return _parsed(value)
     if num is None or not numeric(value):
         if name == "abs":
             return V(num=Num(0, INF), real=True, odd=True)
@@ -369,6 +374,22 @@ def int_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
         return ANY_NUMBER  # `round(7, -1)` is 10
     # A float becomes a whole number that is no farther out; of a whole number, the symbol stays as well.
     return V(num=Num(num.lo, num.hi) if value.real else num)
+
+
+def _parsed(value: V) -> V:
+    """`int(text)`: the number that a known text is, else one of no more digits than the text has letters."""
+    text = said(value)
+    if text is not None and len(text) <= _DIGITS:
+        try:
+            return integer(int(text))
+        except ValueError:
+            return ANY_INT  # an error, so no number
+    assert value.text is not None
+    digits = span(value.text)[1]
+    return ANY_INT if digits > _DIGITS else V(num=Num(1 - 10 ** max(0, int(digits) - 1), 10 ** int(digits) - 1))
+
+
+_DIGITS: Final = 15
 
 
 def sum_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:

@@ -358,7 +358,7 @@ def _narrow_length(machine: Machine, name: ast.Name, lo: float, hi: float, st: S
     if value.top:
         if hi != INF:
             # The data may be changed under another name, so growth of unknown data counts for this object too.
-            known = Obj("list", max(0, lo), hi, TOP, TOP, foreign=True, site=name)
+            known = Obj("any", max(0, lo), hi, TOP, TOP, foreign=True, site=name)
             ident = machine.fresh()
             st.heap[ident] = known
             st.vars[key] = value._replace(top=False, refs=value.refs | {ident})

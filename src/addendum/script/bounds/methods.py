@@ -18,6 +18,7 @@ from addendum.script.bounds.values import (
     NONE,
     TOP,
     Count,
+    Num,
     Obj,
     Seq,
     V,
@@ -25,6 +26,7 @@ from addendum.script.bounds.values import (
     join,
     join_all,
     literal,
+    numeric,
     said,
     span,
 )
@@ -126,7 +128,11 @@ def method(machine: Machine, node: ast.Call, func: ast.Attribute, st: State) -> 
     name = func.attr
     if isinstance(func.value, ast.Name) and func.value.id in ("json", "math", "re") and machine.is_module(func.value):
         args = arguments(machine, node, st)
-        return ANY_INT if func.value.id == "math" and name in ("ceil", "floor") else mix(args.all(), st)
+        if func.value.id == "math" and name in ("ceil", "floor", "trunc"):
+            value = args.items[0] if len(args.items) == 1 else TOP
+            # The ends of the interval are whole, so a whole number near one in it is in it as well.
+            return V(num=Num(value.num.lo, value.num.hi)) if value.num is not None and numeric(value) else ANY_INT
+        return mix(args.all(), st)
     if name == "fromkeys" and isinstance(func.value, ast.Name) and func.value.id == "dict":
         from addendum.script.bounds.functions import fromkeys
 

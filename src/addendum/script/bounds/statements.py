@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from typing import Final
 
 from addendum.script.bounds.calls import define, reach
 from addendum.script.bounds.conditions import fork, hold
@@ -136,6 +137,17 @@ def set_item(machine: Machine, target: ast.Subscript, value: V, st: State) -> No
         grow_foreign(machine, container, st, 1, value)
 
 
+_UNTOLD: Final = (ast.Subscript, ast.Name, ast.BinOp)
+"""What makes a list of unknown data, or something else that is as long."""
+
+
+def _lists(value: V, st: State) -> bool:
+    """Whether a value is made of displays of lists, and nothing else."""
+    if value.top or value.text is not None or value.seq is not None:
+        return False
+    return all(isinstance(st.heap[ref].site, ast.List) for ref in value.refs)
+
+
 def augmented(machine: Machine, node: ast.AugAssign, st: State) -> None:
     """`x += y`: in place for a list, else like `x = x + y`."""
     target = node.target
@@ -150,6 +162,8 @@ def augmented(machine: Machine, node: ast.AugAssign, st: State) -> None:
     kind = type(node.op)
     if kind is ast.Add and old.refs:
         low, high = length(right, st)
+        if any(isinstance(st.heap[ref].site, _UNTOLD) for ref in old.refs) and not _lists(right, st):
+            low = 0  # it may be a text, and what has the same text keeps it
         grow(machine, old, st, low, high, elements(right, st))
         if not old.top and old.num is None and old.seq is None and old.text is None:
             return

@@ -173,6 +173,12 @@ def numeric(value: V) -> bool:
     return num is not None and not (top or refs or funcs or coros) and seq is None and text is None
 
 
+def wordy(value: V) -> bool:
+    """Whether a value is a text, or None, and nothing else."""
+    top, num, seq, refs, funcs, coros, text, _, _, _ = value
+    return text is not None and not (top or refs or funcs or coros) and num is None and seq is None
+
+
 def said(value: V) -> str | None:
     """The text that a value is, if it is that one and nothing else."""
     top, num, seq, refs, funcs, coros, text, _, null, _ = value

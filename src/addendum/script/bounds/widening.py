@@ -19,6 +19,7 @@ from addendum.script.bounds.values import (
     join_family,
     join_obj,
     renumbered,
+    span,
     times,
 )
 
@@ -137,6 +138,9 @@ def _stretched(old: V, new: V) -> V:
                 new.num.hi if new.num.hi <= old.num.hi else INF,
             )
         )
+    if new.text is not None and new.text != old.text and old.text is not None:
+        lo, hi = span(new.text)
+        new = new._replace(text=(lo if lo >= span(old.text)[0] else 0, hi if hi <= span(old.text)[1] else INF))
     if new.seq is not None and old.seq is not None and new.seq != old.seq:
         new = new._replace(
             seq=new.seq._replace(
