@@ -102,7 +102,8 @@ def _finish(
 
     def leave(state: State) -> None:
         cost = plus(plus(pre, state.cost), each, before)
-        state.cost = plus(cost, state.shared.get(run.uid, own_shared))
+        state.cost = plus(plus(cost, state.shared.get(run.uid, own_shared)), state.late)
+        state.late = start.late
         state.shared = _outer_shared(start, run, state.shared, before)
         _outward(state, cover, run.uid)
 
@@ -117,7 +118,9 @@ def _finish(
         machine.handlers[-1].absorb(run.thrown)
     cost = plus(plus(pre, each, completed), own_shared if not run.back.dead else {})
     shared = _outer_shared(start, run, run.back.shared if not run.back.dead else {}, before)
+    late = start.late
     start.become(cover)
+    start.late = late
     start.cost = cost
     start.shared = shared
     return [state for state in run.breaks if not state.dead]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from addendum.script.bounds.contents import SWEPT_FROM, mix, of_a_call, plain, sweep
-from addendum.script.bounds.state import State
+from addendum.script.bounds.state import Cost, State
 from addendum.script.bounds.values import (
     ANY_INT,
     ANY_NUMBER,
@@ -101,6 +101,8 @@ class Machine:
         self.steps_of: dict[int, Count] = {}
         self.index_lows: dict[int, Count] = {}
         self.active: list[int] = []
+        self.paid: list[Cost] = []
+        self.watch: State | None = None
         self.starts: dict[int, State] = {}
         self.begins: dict[int, dict[tuple[int, str], V]] = {}
         self.assumed: dict[int, list[tuple[int | tuple[int, str], bool, Count]]] = {}

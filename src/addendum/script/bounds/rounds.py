@@ -40,6 +40,7 @@ def run_once(
     machine.steps -= (len(state.vars) + len(state.heap)) >> 4  # a large state costs more to copy and to compare
     state.cost = {}
     state.shared = {}
+    state.late = {}
     for key, value in cover.vars.items():
         num = value.num
         if num is not None and key[0]:  # a module's constants don't change
@@ -56,6 +57,7 @@ def run_once(
         machine.handlers.append(thrown)
     marks = len(machine.returns), len(machine.ends)
     machine.active.append(uid)
+    machine.paid.append(start.cost)
     begin_vars, begin_heap = state.vars.copy(), state.heap.copy()
     machine.begins[uid] = begin_vars
     if assuming:
@@ -70,6 +72,7 @@ def run_once(
         machine.handlers.pop()
     machine.exits.pop()
     machine.active.pop()
+    machine.paid.pop()
     del machine.begins[uid]
     for other in exits.continues:
         state.absorb(other)

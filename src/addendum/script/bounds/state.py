@@ -18,9 +18,11 @@ Key = tuple[int, str]
 
 class State:
     """Mutable; but a `cost` that was handed out is never changed, so copies share it. `dead`: no path comes here.
-    `partial` are variables that only some of the paths to here have bound."""
+    `partial` are variables that only some of the paths to here have bound. `late` is what is still to be paid if the
+    loop is left here: coroutines of earlier iterations, which those that come to their end pay for.
+    """
 
-    __slots__ = ("_cost", "_own", "dead", "heap", "partial", "shared", "vars")
+    __slots__ = ("_cost", "_own", "dead", "heap", "late", "partial", "shared", "vars")
 
     def __init__(self, variables: dict[Key, V], heap: dict[int, Obj], cost: Cost) -> None:
         self.vars = variables
@@ -28,6 +30,7 @@ class State:
         self._cost = cost
         self._own = False  # whether nobody else has this cost
         self.shared: dict[int, Cost] = {}
+        self.late: Cost = {}
         self.partial: frozenset[Key] = frozenset()
         self.dead = False
 
@@ -46,6 +49,7 @@ class State:
         new = State(self.vars.copy(), self.heap.copy(), self.cost)
         new.shared = self.shared
         new.partial = self.partial
+        new.late = self.late
         new.dead = self.dead
         return new
 
@@ -54,6 +58,7 @@ class State:
         self.vars, self.heap, self.cost, self.dead = other.vars, other.heap, other.cost, other.dead
         self.shared = other.shared
         self.partial = other.partial
+        self.late = other.late
 
     def absorb(self, other: State) -> None:
         """Join another state into this one, which may be dead."""
@@ -76,6 +81,7 @@ class State:
             heap[ident] = obj if known is None else join_obj(known, obj)
         if self.cost is not other.cost:
             self.cost = peak(self.cost, other.cost)
+        self.late = peak(self.late, other.late)
         if self.shared is not other.shared:
             self.shared = {
                 loop: peak(self.shared.get(loop, {}), other.shared.get(loop, {}))
