@@ -10,7 +10,7 @@ import ast
 
 from addendum.script.bounds.guards import decide, refine
 from addendum.script.bounds.machine import Machine
-from addendum.script.bounds.state import State
+from addendum.script.bounds.state import State, nowhere
 
 
 def fork(machine: Machine, test: ast.expr, st: State) -> State:
@@ -25,7 +25,7 @@ def fork(machine: Machine, test: ast.expr, st: State) -> State:
         machine.eval(test, st)
     verdict = decide(machine, test, st)
     if verdict is True:
-        return _nowhere()
+        return nowhere()
     other = st.copy()
     if verdict is False:
         st.dead = True
@@ -48,7 +48,7 @@ def hold(machine: Machine, test: ast.expr, truth: bool, st: State) -> None:
 def _parts(machine: Machine, test: ast.BoolOp, st: State) -> State:
     """`and`, `or`: a part is evaluated only where those before it let it."""
     wanted = isinstance(test.op, ast.And)
-    stopped = _nowhere()
+    stopped = nowhere()
     for part in test.values:
         other = fork(machine, part, st)
         stopped.absorb(other if wanted else st)
@@ -61,9 +61,3 @@ def _parts(machine: Machine, test: ast.BoolOp, st: State) -> State:
     going = st.copy()
     st.become(stopped)
     return going
-
-
-def _nowhere() -> State:
-    state = State({}, {}, {})
-    state.dead = True
-    return state

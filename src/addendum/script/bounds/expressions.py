@@ -353,13 +353,13 @@ def sliced(machine: Machine, node: ast.AST, value: V, part: ast.Slice, st: State
     least = lo if start is None and stop is None and step is None else 0
     if start is None and stop is not None and stop.lo >= 0 and step is None:
         least = min(lo, stop.lo)
-    if value.text is not None and not value.top and not value.refs and value.seq is None:
+    rest = _rest(machine, node, part, start, stop, st)
+    if wordy(value) and value.text is not None and rest is None:
         return _cut(value.text, (start, stop, step), (least, most))
     elem = elements(value, st)
     share = _share(machine, hi, start, stop)
     if value.seq is not None and not value.top and not value.refs and value.text is None:
         return V(seq=Seq(least, most, elem, None, frozenset(), share))
-    rest = _rest(machine, node, part, start, stop, st)
     return machine.new(st, Obj("list", least, most, plain(elem), site=node, share=share, rest=rest))
 
 

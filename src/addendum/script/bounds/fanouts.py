@@ -7,19 +7,21 @@ iterations are branches in any order, and what a branch changes outside itself i
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 from addendum.script.bounds.calls import Args, apply, arguments, await_value, run_coro
 from addendum.script.bounds.contents import contents, elements, length, mix, plain
 from addendum.script.bounds.expressions import positions
 from addendum.script.bounds.loops import iterate
 from addendum.script.bounds.machine import CALLED, Machine
-from addendum.script.bounds.state import Cost, Key, State, least, peak, plus
+from addendum.script.bounds.state import Cost, Key, State, least, nowhere, peak, plus
 from addendum.script.bounds.statements import shared_length
 from addendum.script.bounds.values import (
     BOTTOM,
     INF,
     NONE,
     TOP,
+    Closure,
     Coro,
     Count,
     Num,
@@ -141,18 +143,32 @@ def _one_of(
     for coro, run, place in branches:
         one = state.copy()
         one.cost = {}
-        mark = len(machine.ends)
+        failed = _guarded(machine, [coro.closure] if coro.closure is not None else [])
         value = run(one)  # type: ignore[operator]
-        costs[coro] = _with_failures(machine, mark, one, state)
+        costs[coro] = _with_failures(machine, failed, one, state)
         one.vars[place] = join(plain(value), one.vars.get(place, BOTTOM))
         ends.append(one)
     for one in ends:
         state.absorb(one)
 
 
-def _with_failures(machine: Machine, mark: int, one: State, state: State) -> Cost:
+def _guarded(machine: Machine, functions: Iterable[Closure]) -> tuple[int, State | None]:
+    """Prepare for errors that end a branch: where the raised ones will be, and what it may have changed by then."""
+    failed = nowhere() if any(machine.mutates(function.node) for function in functions) else None
+    if failed is not None:
+        machine.handlers.append(failed)
+    return len(machine.ends), failed
+
+
+def _with_failures(machine: Machine, failures: tuple[int, State | None], one: State, state: State) -> Cost:
     """What a branch costs, also if it ends by an error; what it changed before the error stays changed."""
+    mark, failed = failures
     cost = one.cost
+    if failed is not None:
+        machine.handlers.pop()
+        cost = peak(cost, failed.cost)
+        failed.cost = {}
+        state.absorb(failed)
     for end in machine.ends[mark:]:
         cost = peak(cost, end.cost)
         end.cost = {}
@@ -172,9 +188,8 @@ def _branches(machine: Machine, node: ast.Call, st: State, width: Count, body: o
         return frozenset()
 
     first = st.copy()
-    outer, machine.watch = machine.watch, State({}, {}, {})
-    seen = machine.watch
-    seen.dead = True
+    seen = nowhere()
+    outer, machine.watch = machine.watch, seen
     iterate(machine, node, st, width, enter, body)  # type: ignore[arg-type]
     if width > 1:
         changed, grown = _seen_changes(first, st, seen)
@@ -335,11 +350,11 @@ def _pipeline(machine: Machine, node: ast.Call, params: tuple[tuple[str, V], ...
     def body(state: State) -> None:
         one = state.copy()
         one.cost = {}
-        mark = len(machine.ends)
+        failed = _guarded(machine, [function for stage in stages for function in stage.funcs])
         value = item
         for stage in stages:
             value = apply(machine, node, stage, Args([value, item, index]), one, awaited=True)
-        costs[0] = _with_failures(machine, mark, one, state)
+        costs[0] = _with_failures(machine, failed, one, state)
         one.vars[place] = join(plain(value), one.vars.get(place, BOTTOM))
         state.absorb(one)
 
@@ -379,9 +394,10 @@ def _dag(machine: Machine, node: ast.Call, source: V, errors: bool, st: State) -
                     else Args(star=mix(results.values(), one))
                 )
                 one.cost = {}
-                mark = len(machine.ends)
-                value = apply(machine, node, _function(entry, one), args, one, awaited=True)
-                costs[name] = _with_failures(machine, mark, one, state)
+                function = _function(entry, one)
+                failed = _guarded(machine, function.funcs)
+                value = apply(machine, node, function, args, one, awaited=True)
+                costs[name] = _with_failures(machine, failed, one, state)
                 one.dead = False
                 done[name] = join(plain(value), TOP) if errors else plain(value)
                 results[name] = join(done[name], results.get(name, BOTTOM))

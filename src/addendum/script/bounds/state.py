@@ -108,6 +108,13 @@ class State:
             self.cost = plus(self.cost, more, factor)
 
 
+def nowhere() -> State:
+    """The state at a place that no path comes to."""
+    state = State({}, {}, {})
+    state.dead = True
+    return state
+
+
 def peak(a: Cost, b: Cost) -> Cost:
     """The pointwise maximum."""
     if a is b or not b:

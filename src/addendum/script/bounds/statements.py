@@ -13,7 +13,7 @@ from addendum.script.bounds.expressions import combine, item_at, positions
 from addendum.script.bounds.loops import Step, iterate, reaches
 from addendum.script.bounds.machine import STATEMENTS, Exits, Machine, TooInvolved
 from addendum.script.bounds.methods import grow, grow_foreign, replace_foreign, spread
-from addendum.script.bounds.state import Cost, Key, State, plus
+from addendum.script.bounds.state import Cost, Key, State, nowhere, plus
 from addendum.script.bounds.values import (
     BOTTOM,
     INF,
@@ -501,6 +501,9 @@ def attempt(machine: Machine, node: ast.Try, st: State) -> None:
     finally:
         machine.handlers.pop()
     ends: list[State] = []
+    escaped = nowhere()
+    if node.finalbody:
+        machine.handlers.append(escaped)  # what is raised on the way to `finally`
     if not st.dead:
         machine.block(node.orelse, st)
     for handler in node.handlers:
@@ -513,9 +516,12 @@ def attempt(machine: Machine, node: ast.Try, st: State) -> None:
         ends.append(state)
     for state in ends:
         st.absorb(state)
+    if node.finalbody:
+        machine.handlers.pop()
     if machine.handlers or machine.raises(node):
         if node.finalbody:
             thrown = thrown.copy()
+            thrown.absorb(escaped)
             machine.block(node.finalbody, thrown)
         finish(machine, thrown)
     if node.finalbody:
