@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mixed import mixed
 from programs import count, generate
+from tangled import tangled
 from wild import wild
 
 from addendum.script.checker import check
@@ -110,6 +111,28 @@ def _nothing_overlooked(source: str, seed: int) -> None:
             worst = report.facts.worst_case[capability]
             assert worst is not None
             assert made <= worst, (capability, source)
+
+
+@given(seed=SEEDS)
+def test_what_changes_in_the_middle_is_counted(seed: int) -> None:
+    """What a test, a statement that fails, a walk or a branch changes while it runs is in the worst case."""
+    for one in range(seed * 4, seed * 4 + 4):
+        source = tangled(Random(one))
+        report = check(source)
+        if {"R00", "R03", "R05"} & {violation.rule for violation in report.errors}:
+            continue
+        for attempt in range(3):
+            random = Random(one * 10 + attempt)
+            args = {
+                "n": random.choice([0, 1, 2, 5]),
+                "flag": random.random() < 0.5,
+                "l": [[1, 2]] * random.randrange(4),
+            }
+            args["q"] = random.choice([[1], [[1]], {}])
+            calls = count(source, args, one + attempt, failing=0.2 if attempt else 0.0)
+            for capability, worst in report.facts.worst_case.items():
+                assert worst is not None
+                assert calls[capability] <= worst, (capability, source)
 
 
 @pytest.mark.parametrize("body", [pytest.param(body, id=title) for title, body in REACHED])

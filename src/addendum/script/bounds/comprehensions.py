@@ -6,11 +6,11 @@ import ast
 from typing import Final
 
 from addendum.script.bounds.conditions import hold
-from addendum.script.bounds.contents import length, plain
+from addendum.script.bounds.contents import length, plain, sources, stirred
 from addendum.script.bounds.loops import iterate, reaches
 from addendum.script.bounds.machine import EXPRESSIONS, Machine
 from addendum.script.bounds.state import State
-from addendum.script.bounds.statements import apart, assign, shared_length, sharing, sources, stirred, walk
+from addendum.script.bounds.statements import apart, assign, shared_length, sharing, walk
 from addendum.script.bounds.values import BOTTOM, INF, NONE, Act, Count, Obj, V, join_all, times
 
 _LISTS: Final = (ast.ListComp, ast.GeneratorExp)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from addendum.script.bounds.state import State, visit
-from addendum.script.bounds.values import BOTTOM, INF, TOP, Count, Seq, V, interval, join, renumbered, span
+from addendum.script.bounds.values import BOTTOM, INF, TOP, Count, Obj, Seq, V, interval, join, renumbered, span
 
 SPILLED: Final = (-4, "spilled")
 """Where the functions and coroutines are that were put into unknown data: a variable no script can name."""
@@ -101,6 +101,24 @@ def length(value: V, st: State) -> tuple[Count, Count]:
         low, high = span(value.text)
         lo, hi = min(lo, low), max(hi, high)
     return (0 if lo == INF else max(0, lo)), max(0, hi)
+
+
+def sources(iterable: V) -> tuple[frozenset[int], frozenset[int]]:
+    """The objects whose growth makes a walk longer, and all that it reads."""
+    seq = iterable.seq
+    live = iterable.refs if seq is None else iterable.refs | seq.live
+    return live, live if seq is None else live | seq.read
+
+
+def stirred(before: dict[int, Obj], state: State) -> bool:
+    """Whether objects have got longer, or hold other things than before."""
+    if state.dead:
+        return False
+    for ref, old in before.items():
+        now = state.heap.get(ref, old)
+        if now is not old and (now.hi > old.hi or now.ghi > old.ghi or (now.elem, now.key) != (old.elem, old.key)):
+            return True
+    return False
 
 
 def plain(value: V) -> V:

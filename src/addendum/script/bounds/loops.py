@@ -55,8 +55,7 @@ def iterate(
             if searching and rounds > 1:
                 machine.quiet -= 1
         if assuming and not assumed_rightly(machine, run):
-            assuming = False
-            cover, rounds = start.copy(), 0
+            assuming, cover, rounds = False, start.copy(), 0
             bases.clear()
             bound = completed = known
             searching = known == INF

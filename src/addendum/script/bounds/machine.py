@@ -188,12 +188,9 @@ class Machine:
             return NONE
         key = (act.key, name.id)
         value = st.vars.get(key)
-        if value is None:
+        if value is None or key in st.partial:
             self.missing.add(key)
-            return NONE
-        if key in st.partial:
-            self.missing.add(key)
-        return value
+        return NONE if value is None else value
 
     def store(self, name: ast.Name, value: V, st: State) -> None:
         """Bind a name. A variable that an older activation's closures may still see is joined, not replaced."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from addendum.script.bounds.calls import define, reach
 from addendum.script.bounds.conditions import fork, hold
-from addendum.script.bounds.contents import contents, elements, length, mix, plain
+from addendum.script.bounds.contents import contents, elements, length, mix, plain, sources, stirred
 from addendum.script.bounds.expressions import combine, item_at, positions
 from addendum.script.bounds.loops import Step, iterate, reaches
 from addendum.script.bounds.machine import STATEMENTS, Exits, Machine, TooInvolved
@@ -375,24 +375,6 @@ def walk(machine: Machine, target: ast.expr, iterable: V, st: State) -> tuple[St
         return live
 
     return enter, hi
-
-
-def sources(iterable: V) -> tuple[frozenset[int], frozenset[int]]:
-    """The objects whose growth makes a walk longer, and all that it reads."""
-    seq = iterable.seq
-    live = iterable.refs if seq is None else iterable.refs | seq.live
-    return live, live if seq is None else live | seq.read
-
-
-def stirred(before: dict[int, Obj], state: State) -> bool:
-    """Whether objects have got longer, or hold other things than before."""
-    if state.dead:
-        return False
-    for ref, old in before.items():
-        now = state.heap.get(ref, old)
-        if now is not old and (now.hi > old.hi or now.ghi > old.ghi or (now.elem, now.key) != (old.elem, old.key)):
-            return True
-    return False
 
 
 def _nested(elem: V) -> bool:
