@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import gc
 import warnings
 from collections import Counter
 from dataclasses import dataclass, field
@@ -58,6 +59,12 @@ class CountingContext:
             if isinstance(result, TooMany):
                 raise result
         return list(results)
+
+    async def race(self, branches: Any) -> Any:
+        for result in (results := await self.parallel(branches, True)):
+            if not isinstance(result, Exception):
+                return result
+        raise results[0]
 
     async def pipeline(self, items: Any, *stages: Any, return_errors: bool = False) -> list[Any]:
         async def one(item: Any, index: int) -> Any:
@@ -113,6 +120,8 @@ def count(source: str, args: Any, seed: int, failing: float = 0.0) -> Counter[st
         except (Exception, TooMany):  # noqa: BLE001 - a script may raise anything
             pass
         space.clear()
+        if "jobs" in source:
+            gc.collect()  # coroutines that are left behind warn when they are freed, which has to be in here
     return ctx.calls
 
 

@@ -14,12 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mixed import mixed
 from programs import count, generate
+from tangled import tangled
 from wild import wild
 
 from addendum.script.checker import check
 
 _PART = re.compile(r"^## ([^\n]*)\n```python\n(.*?)```", re.DOTALL | re.MULTILINE)
-REACHED = _PART.findall((Path(__file__).parent / "reached.md").read_text(encoding="utf-8"))
+_HERE = Path(__file__).parent
+REACHED = _PART.findall((_HERE / "reached.md").read_text(encoding="utf-8"))
+ENDLESS = _PART.findall((_HERE / "endless.md").read_text(encoding="utf-8"))
 _AROUND = """async def s(value, item, index):
     return value
 
@@ -110,6 +113,28 @@ def _nothing_overlooked(source: str, seed: int) -> None:
             assert made <= worst, (capability, source)
 
 
+@given(seed=SEEDS)
+def test_what_changes_in_the_middle_is_counted(seed: int) -> None:
+    """What a test, a statement that fails, a walk or a branch changes while it runs is in the worst case."""
+    for one in range(seed * 4, seed * 4 + 4):
+        source = tangled(Random(one))
+        report = check(source)
+        if {"R00", "R03", "R05"} & {violation.rule for violation in report.errors}:
+            continue
+        for attempt in range(3):
+            random = Random(one * 10 + attempt)
+            args = {
+                "n": random.choice([0, 1, 2, 5]),
+                "flag": random.random() < 0.5,
+                "l": [[1, 2]] * random.randrange(4),
+            }
+            args["q"] = random.choice([[1], [[1]], {}])
+            calls = count(source, args, one + attempt, failing=0.2 if attempt else 0.0)
+            for capability, worst in report.facts.worst_case.items():
+                assert worst is not None
+                assert calls[capability] <= worst, (capability, source)
+
+
 @pytest.mark.parametrize("body", [pytest.param(body, id=title) for title, body in REACHED])
 def test_what_is_reached_is_counted(body: str) -> None:
     """What a script does with texts, floats and mixed containers is in its worst case, whatever the data."""
@@ -119,5 +144,13 @@ def test_what_is_reached_is_counted(body: str) -> None:
     worst = report.facts.worst_case["a.b"]
     assert worst is not None
     for flag, number, share in itertools.product([False, True], [0, 1, 2, 3, 0.5, 1.5], [0.5, 3, -0.25]):
-        args = {"flag": flag, "n": number, "f": share, "k": "a", "e": ""}
+        args = {"flag": flag, "n": number, "f": share, "k": "a", "e": "", "d": {}, "t": "xx"}
+        args |= {"big": list(range(200)), "l": [[1, 2, 3], [1], [2]]}
         assert count(source, args, 1)["a.b"] <= worst
+
+
+@pytest.mark.parametrize("body", [pytest.param(body, id=title) for title, body in ENDLESS])
+def test_what_has_no_bound_is_refused(body: str) -> None:
+    """A loop that may go on for ever, or as long as the data has it, however its bound looks."""
+    report = check(_AROUND + textwrap.indent(body, "    ") + "    return 1\n")
+    assert {"R03", "R05"} & {violation.rule for violation in report.errors}

@@ -10,7 +10,7 @@ import pytest
 from adversary.programs import Text
 from adversary.world import World
 
-KERNEL = "/addendum/kernel/"
+COUNTED = ("/addendum/kernel/", "/addendum/gate/")
 ONE = """
 async def one(ctx, i):
     return (await ctx.run("p.make", {"p": "same"}))["t"]
@@ -34,6 +34,7 @@ EDITS = {
     "both at once": (TWO, ["for k in range(1):", *(f"    {line}" for line in TWO)], DEEP),
     "one into a function, another beside it": (TWO[:1], ["a = await every(ctx)", TWO[1]], ONE + EVERY),
     "the first of two into a function": (TWO, ["a = await every(ctx)", TWO[1]], ONE + EVERY),
+    "one of two left out": (TWO, TWO[:1], ONE),
     "both into one function": (TWO, ["a = await every(ctx)", "b = await every(ctx)"], ONE + EVERY),
 }
 
@@ -46,7 +47,7 @@ def script(lines: list[str], width: int, helpers: str) -> Text:
 
 
 def work(edit: str, width: int) -> int:
-    """Plan an edit, and count the calls of the kernel's functions."""
+    """Plan an edit, and count the calls of the functions of the kernel and the gate."""
     old, new, helpers = EDITS[edit]
     world = World()
     world.run(script(old, width, ONE))
@@ -54,7 +55,7 @@ def work(edit: str, width: int) -> int:
 
     def count(frame: FrameType, event: str, arg: Any) -> None:
         nonlocal calls
-        calls += event == "call" and KERNEL in frame.f_code.co_filename
+        calls += event == "call" and any(part in frame.f_code.co_filename for part in COUNTED)
 
     text = script(new, width, helpers)
     world._note(text)

@@ -13,6 +13,7 @@ from addendum.gate.counterexample import ADMITTED, Counterexample, Kind
 from addendum.kernel.calls import Call
 from addendum.kernel.claims import Ambiguous, Claims
 from addendum.kernel.doubt import exchanged
+from addendum.kernel.equals import EqualKey
 from addendum.kernel.policy import Allowances
 from addendum.kernel.sources import Fate
 from addendum.records.history import Record
@@ -81,10 +82,9 @@ def judge(
         message = f"What stood at {record.identity} is gone: the call there now has another one's result."
         verdict.counterexamples.append(_example(claims, "removed", [record], message))
     lost = _without_superseded(claims, lost, allowances)
-    behind = [record for record in lost if _left_behind(claims, record)]
-    for record in behind:
-        verdict.counterexamples.append(_left(claims, record))
-    verdict.counterexamples.extend(_examples(claims, [record for record in lost if record not in behind]))
+    behind, gone = _left_behind(claims, lost)
+    verdict.counterexamples.extend(_left(claims, record, call) for record, call in behind)
+    verdict.counterexamples.extend(_examples(claims, gone))
     verdict.counterexamples.extend(ambiguous(claims, found) for found in exchanged(claims))
     return verdict
 
@@ -106,28 +106,43 @@ def _given_up(claims: Claims, lost: list[Record], allowances: Allowances) -> lis
     return [record for record in lost if record.identity in served]
 
 
-def _left_behind(claims: Claims, record: Record) -> bool:
-    """Rule 4a, seen from the record that is left over."""
-    if claims.relocation == "strict" or claims.fate(record) is not Fate.GONE:
-        return False
-    return _took(claims, record) is not None
+def _left_behind(claims: Claims, lost: list[Record]) -> tuple[list[tuple[Record, Call]], list[Record]]:
+    """Rule 4a, seen from the records that are left over: those that may be what an equal call took, and the others."""
+    behind: list[tuple[Record, Call]] = []
+    gone: list[Record] = []
+    takers: dict[EqualKey, list[Call]] = {}
+    for record in lost:
+        call = None
+        if claims.relocation != "strict" and claims.fate(record) is Fate.GONE:
+            if record.call not in takers:
+                takers[record.call] = _takers(claims, record.call)
+            place = claims.place(record)
+            call = next((taker for taker in takers[record.call] if taker.place != place), None)
+        if call is None:
+            gone.append(record)
+        else:
+            behind.append((record, call))
+    return behind, gone
 
 
-def _took(claims: Claims, record: Record) -> tuple[Call, Record] | None:
-    for other in claims.equals(record.call):
-        call = claims.claimed.get(other.seq)
-        if call is None or other.identity != call.identity:
+def _takers(claims: Claims, equal: EqualKey) -> list[Call]:
+    """The first two calls that stand at different places and took the record of their own identity among equal ones.
+
+    Which of them a lost record may be that of is a question of its place alone, and one of two isn't there.
+    """
+    found: list[Call] = []
+    for record in claims.equals(equal):
+        call = claims.claimed.get(record.seq)
+        if call is None or record.identity != call.identity or call.call != equal or record.is_read or not record.ok:
             continue
-        found = claims.left_behind(call, other)
-        if found is not None and record in found.records:
-            return call, other
-    return None
+        if not found or call.place != found[0].place:
+            found.append(call)
+            if len(found) == 2:
+                break
+    return found
 
 
-def _left(claims: Claims, record: Record) -> Counterexample:
-    took = _took(claims, record)
-    assert took is not None
-    call, _ = took
+def _left(claims: Claims, record: Record, call: Call) -> Counterexample:
     return _example(
         claims,
         "ambiguous",

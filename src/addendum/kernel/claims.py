@@ -5,8 +5,8 @@ The rules, and where they are:
 1. A call claims the record at its own identity if they are equal: `own`.
 2. Else an equal record whose own identity is *vacated*: `moved`; one of the same place first, elsewhere only if all
    that are left stand in one place. Which one that is, `addendum.kernel.moved` finds.
-4. Ambiguous: (a) `left_behind`, (b) `moved`, (c) `reachable`, (d) `twin`; what is only seen once more calls were made
-   stands in `addendum.kernel.doubt`.
+4. Ambiguous: (b) `moved`, (c) `reachable`, (d) `twin`; what is only seen once more calls were made stands in
+   `addendum.kernel.doubt`, and (a) what is only seen from the records that are left over, in `addendum.gate`.
 5. A call that claims nothing at an intact identity whose own record nobody claimed: `Verdict.DIVERGENCE` of `judge`.
 
 Rule 3 (expression-matched) is about records that no call has claimed, and stands in `addendum.gate`.
@@ -89,18 +89,6 @@ class Claims(Standing):
         if not record.is_read or record.capability != call.capability or _other_numbers(self, record, call):
             return None
         return record
-
-    def left_behind(self, call: Call, record: Record) -> Ambiguous | None:
-        """Rule 4a: the call took its own record while an equal one of a gone identity is left over."""
-        if self.relocation == "strict" or record.is_read or not record.ok:
-            return None
-        place = call.place
-        rest = [
-            other
-            for other in self._unclaimed(call)
-            if other is not record and other.ok and self.fate(other) is Fate.GONE and self.place(other) != place
-        ]
-        return Ambiguous("a", call, (record, *rest)) if rest else None
 
     # --- rule 2 ------------------------------------------------------------------------------------------------
 
@@ -266,11 +254,6 @@ class Claims(Standing):
             for record in self.records:
                 self._equal.add(record)
         return self._equal
-
-    def _unclaimed(self, call: Call) -> list[Record]:
-        """Return the records that are equal to a call and that nobody has."""
-        equals = self._index().get(call.call)
-        return list(equals.left.values()) if equals is not None else []
 
 
 def _other_numbers(claims: Claims, record: Record, call: Call) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from addendum.script.bounds.machine import Machine
 from addendum.script.bounds.rounds import Round
 from addendum.script.bounds.state import Cost, State, visit
-from addendum.script.bounds.values import Closure, Coro, Obj, Seq, V, join_obj
+from addendum.script.bounds.values import Closure, Coro, Obj, V, join_obj
 
 
 class Aging:
@@ -27,7 +27,9 @@ class Aging:
         seq = value.seq
         if seq is not None:
             items = None if seq.items is None else tuple(self.value(item) for item in seq.items)
-            seq = Seq(seq.lo, seq.hi, self.value(seq.elem), items, self.refs(seq.live), seq.share, seq.step)
+            made = frozenset(self.closure(closure) for closure in seq.made)
+            live, read = self.refs(seq.live), self.refs(seq.read)
+            seq = seq._replace(elem=self.value(seq.elem), items=items, live=live, read=read, made=made)
             if seq == value.seq:
                 seq = value.seq
         refs = self.refs(value.refs)

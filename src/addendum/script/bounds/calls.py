@@ -10,11 +10,11 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from addendum.script.bounds.contents import elements, mix, plain, unknown
+from addendum.script.bounds.contents import elements, mix, of_a_call, plain, unknown
 from addendum.script.bounds.expressions import positions
 from addendum.script.bounds.loops import reaches
 from addendum.script.bounds.machine import CALLED, EXPRESSIONS, MAX_DEPTH, Machine, TooInvolved
-from addendum.script.bounds.state import Cost, State, plus, visit
+from addendum.script.bounds.state import Cost, Key, State, plus
 from addendum.script.bounds.values import (
     BOTTOM,
     INF,
@@ -27,6 +27,7 @@ from addendum.script.bounds.values import (
     Obj,
     Seq,
     V,
+    has_field,
     join,
     join_all,
     literal,
@@ -69,11 +70,13 @@ def arguments(machine: Machine, node: ast.Call, st: State) -> Args:
         if keyword.arg is not None:
             args.named[keyword.arg] = value
             continue
-        known_fields = None
+        fields = None
         if len(value.refs) == 1 and not value.top:
-            known_fields = st.heap[next(iter(value.refs))].fields
-        if known_fields is not None:
-            args.named.update({str(name): item for name, item in known_fields})
+            obj = st.heap[next(iter(value.refs))]
+            if all(has_field(obj, name) for name, _ in obj.fields or ()):
+                fields = obj.fields
+        if fields is not None:
+            args.named.update({str(name): item for name, item in fields})
         else:
             args.double = join(args.double or BOTTOM, mix((value,), st))
     return args
@@ -243,6 +246,8 @@ def run_body(
             # Within one call a parameter is one number: `x[start:start + 5]` has at most five elements.
             value = renumbered(value, Num(num.lo, num.hi, (-act.key, key, 1)))
         st.vars[key] = join(value, st.vars[key]) if key in st.vars else value
+        if key in st.partial:
+            st.partial -= {key}
     level = len(machine.stack)
     before = st.cost
     machine.stack.append((closure, signature))
@@ -263,14 +268,13 @@ def run_body(
     finally:
         machine.act, machine.exits, machine.returns = saved
         machine.stack.pop()
-    if out.num is not None and out.num.sym is not None and out.num.sym[0] < 0:
+    if of_a_call(out):
         out = plain(out)
     if level in machine.cut:
         machine.cut.discard(level)
         _unbounded_recursion(machine, closure, node, st, before)
     if not machine.keeps_names(act.names):
-        for name in act.names.bindings:
-            st.vars.pop((act.key, name), None)
+        st.forget([(act.key, name) for name in act.names.bindings])
     return out
 
 
@@ -313,35 +317,46 @@ def _escape(machine: Machine, closure: Closure, params: tuple[tuple[str, V], ...
     """What a recursion that isn't followed may change: everything it can reach, if it changes anything."""
     if not machine.mutates(closure.node):
         return
-    roots = [value for _, value in params]
+    roots, objects = reach([closure], [value for _, value in params], st)
     rebound = machine.rebound()
-    act: Act | None = closure.act
-    keys = set()
-    while act is not None:
-        keys.add(act.key)
-        act = act.parent
-    for key, value in st.vars.items():
-        if key[0] in keys:
-            roots.append(value)
-            if key[1] in rebound:
-                st.vars[key] = join(value, TOP)
-    seen: set[int] = set()
-    todo: list[int] = []
-
-    def found(ref: int) -> None:
-        if ref not in seen:
-            seen.add(ref)
-            todo.append(ref)
-
-    for value in roots:
-        visit(value, found)
-    while todo:
-        ref = todo.pop()
+    for key in roots:
+        if key[1] in rebound:
+            st.vars[key] = join(st.vars[key], TOP)
+    held = mix([*[value for _, value in params], *[st.vars[key] for key in roots]], st)
+    for ref in objects:
         obj = st.heap[ref]
-        visit(obj.elem, found)
-        visit(obj.key, found)
-        elem = join(obj.elem, mix(roots, st))
+        elem = join(obj.elem, held)
         st.heap[ref] = obj._replace(lo=0, hi=INF, glo=-INF, ghi=INF, fields=None, elem=elem, share=None)
+
+
+def reach(closures: list[Closure], values: list[V], st: State) -> tuple[list[Key], set[int]]:
+    """The variables and objects that functions can get at: their own, what they are given, what others in there
+    hold."""
+    acts: set[int] = set()
+    objects: set[int] = set()
+    variables: list[Key] = []
+    while closures or values:
+        while closures:
+            act: Act | None = closures.pop().act
+            while act is not None and act.key not in acts:
+                acts.add(act.key)
+                found = [key for key in st.vars if key[0] == act.key]
+                variables += found
+                values += [st.vars[key] for key in found]
+                act = act.parent
+        value = values.pop() if values else BOTTOM
+        closures += [*value.funcs, *[coro.closure for coro in value.coros if coro.closure is not None]]
+        values += [inner for coro in value.coros for _, inner in coro.params]
+        values += [inner for function in value.funcs for _, inner in function.defaults]
+        if value.seq is not None:
+            values += [value.seq.elem, *(value.seq.items or ())]
+            closures += value.seq.made
+        refs = value.refs if value.seq is None else value.refs | value.seq.live | value.seq.read
+        for ref in refs - objects:
+            objects.add(ref)
+            obj = st.heap[ref]
+            values += [obj.elem, obj.key, *[entry for _, entry in obj.fields or ()]]
+    return variables, objects
 
 
 def lambda_(machine: Machine, node: ast.Lambda, st: State) -> V:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Final
 
-from addendum.script.bounds.contents import length, plain
-from addendum.script.bounds.guards import decide, refine
+from addendum.script.bounds.conditions import hold
+from addendum.script.bounds.contents import length, plain, sources, stirred
 from addendum.script.bounds.loops import iterate, reaches
 from addendum.script.bounds.machine import EXPRESSIONS, Machine
 from addendum.script.bounds.state import State
@@ -25,8 +25,9 @@ def comprehension(machine: Machine, node: Comprehension, st: State) -> V:
     machine.act = machine.activation(names, act, node)
     if len(node.generators) == 1 and not node.generators[0].ifs and isinstance(node, _LISTS):
         known = apart(first, st)
-        if known is not None:
-            return _one_by_one(machine, node, known, act, st)
+        out = None if known is None else _one_by_one(machine, node, known, first, act, st)
+        if out is not None:
+            return out
     place, place_key = (machine.act.key, "<element>"), (machine.act.key, "<key>")
     try:
         lo, hi, share = _generate(machine, node, 0, first, st, place, place_key)
@@ -36,8 +37,7 @@ def comprehension(machine: Machine, node: Comprehension, st: State) -> V:
     elem = st.vars.pop(place, BOTTOM)
     entry = st.vars.pop(place_key, NONE)
     if not machine.keeps_names(names):
-        for name in names.bindings:
-            st.vars.pop((key, name), None)
+        st.forget([(key, name) for name in names.bindings])
     if isinstance(node, ast.DictComp):
         return machine.new(st, Obj("dict", min(lo, 1), hi, elem, entry, site=node))
     if isinstance(node, ast.SetComp):
@@ -45,18 +45,24 @@ def comprehension(machine: Machine, node: Comprehension, st: State) -> V:
     return machine.new(st, Obj("list", lo, hi, elem, site=node, share=share))
 
 
-def _one_by_one(machine: Machine, node: ast.ListComp | ast.GeneratorExp, known: list[V], act: Act, st: State) -> V:
-    """Walk a display of functions or lists element by element, see `statements.apart`."""
+def _one_by_one(
+    machine: Machine, node: ast.ListComp | ast.GeneratorExp, known: list[V], walked: V, act: Act, st: State
+) -> V | None:
+    """Walk a display of functions or lists element by element, see `statements.apart`; None if it changes meanwhile."""
     names = machine.act.names
     items = []
+    before = {ref: st.heap[ref] for ref in sources(walked)[1]}
+    trial = st.copy()
     for item in known:
-        assign(machine, node.generators[0].target, item, st)
-        items.append(plain(machine.eval(node.elt, st)))
+        assign(machine, node.generators[0].target, item, trial)
+        items.append(plain(machine.eval(node.elt, trial)))
+    if stirred(before, trial) or any(trial.heap[ref].lo < obj.lo for ref, obj in before.items()):
+        return None
+    st.become(trial)
     key = machine.act.key
     machine.act = act
     if not machine.keeps_names(names):
-        for name in names.bindings:
-            st.vars.pop((key, name), None)
+        st.forget([(key, name) for name in names.bindings])
     machine.note(machine.loops, node, len(items))
     machine.note(machine.loops, node.generators[0], len(items))
     fields = tuple(enumerate(items))
@@ -75,7 +81,8 @@ def _generate(
     """Run generator `at` and those inside it; return how many elements they make, at least and at most."""
     generator = node.generators[at]
     machine.walked(generator.iter, iterable, st)
-    low, high = length(iterable, st)
+    low = length(iterable, st)[0]
+    least = {ref: st.heap[ref].lo for ref in sources(iterable)[1]}
     if generator.ifs:
         low = 0
     inner: list[tuple[Count, Count]] = []
@@ -84,10 +91,7 @@ def _generate(
     def body(state: State) -> None:
         inner.clear()
         for test in generator.ifs:
-            machine.settle(test, state)
-            if decide(machine, test, state) is False:
-                state.dead = True
-            refine(machine, test, True, state)
+            hold(machine, test, True, state)
             if state.dead:
                 inner.append((0, 0))
                 return
@@ -112,8 +116,10 @@ def _generate(
         machine.problem("comprehension", node, "huge" if bound != INF else "grows" if known != INF else "unbounded")
     finish(bound == known and not back.dead and reaches(back.cost), back.cost)
     each = inner[0] if inner else (0, 0)
+    if any(st.heap[ref].lo < few for ref, few in least.items()):
+        low = 0  # what is walked got shorter
     # A test that stops an index makes no list shorter: Python still walks the rest.
-    most = times(high if bound == INF else bound, each[1])
+    most = times(bound, each[1])
     kept = share if at == 0 and len(node.generators) == 1 else None
     return times(low, each[0]), most, kept
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from addendum.script.bounds.arithmetic import exact
 from addendum.script.bounds.contents import length
 from addendum.script.bounds.machine import Machine
 from addendum.script.bounds.rounds import Round
@@ -41,6 +42,10 @@ def _limits(machine: Machine, node: ast.AST, start: State, run: Round) -> Iterat
         if num.sym != (run.uid, key, 1):
             continue
         below, above = _beyond(machine, node, key, head) if value.real else (False, False)
+        if value.real:
+            # No limit holds for what has no order, and far out a float may stay what it is whatever is added.
+            head = Num() if at_head.odd or not exact(head) else head
+            num = num._replace(lo=-INF, hi=INF) if value.odd or not exact(num) else num
         yield _rising(num.dlo, begin.lo, head.hi - _offset(run, key, high=True), num.hi, before=below)
         yield _rising(-num.dhi, -begin.hi, -(head.lo - _offset(run, key, high=False)), -num.lo, before=above)
     for ident, obj in back.heap.items():
@@ -50,7 +55,7 @@ def _limits(machine: Machine, node: ast.AST, start: State, run: Round) -> Iterat
         yield _rising(obj.glo, begin_obj.lo, head_obj.hi - head_obj.ghi, obj.hi)
         yield _rising(-obj.ghi, -begin_obj.hi, -(head_obj.lo - head_obj.glo), -obj.lo)
     step = machine.steps_of.get(run.uid, 0)
-    for value in back.vars.values():
+    for value in [value for key, value in back.vars.items() if key in run.head_vars]:
         if value.num is not None and value.num.sym == (run.uid, (0, "index"), 1) and step and value.num.hi != INF:
             low = machine.index_lows.get(run.uid, 0)
             yield INF, (value.num.hi - value.num.dhi - low) // step + 1

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-import math
 from typing import Any
 
+from addendum.script.bounds.arithmetic import calculated
+from addendum.script.bounds.conditions import fork
 from addendum.script.bounds.contents import contents, elements, length, mix, plain, unknown
 from addendum.script.bounds.guards import decide, refine
 from addendum.script.bounds.machine import EXPRESSIONS, Machine
@@ -20,17 +21,25 @@ from addendum.script.bounds.values import (
     Num,
     Obj,
     Seq,
+    Text,
     V,
+    has_field,
     integer,
     join,
+    literal,
     numeric,
     present,
     said,
+    span,
+    times,
+    wordy,
 )
 
 FLAG = integer(0, 1)
 MAX_ITEMS = 64
 """How many elements of a display are told apart."""
+MAX_TEXT = 1000
+"""How long a text that is put together may be to be known by its letters."""
 
 
 def formatted(machine: Machine, node: ast.JoinedStr, st: State) -> V:
@@ -84,6 +93,11 @@ def positions(value: V, st: State) -> list[V] | None:
         return None
     if value.seq is not None and not value.refs and value.seq.items is not None:
         return list(value.seq.items)
+    if value.seq is not None and not value.refs and value.seq.view == ("values",) and len(value.seq.live) == 1:
+        obj = st.heap[next(iter(value.seq.live))]
+        if obj.kind == "dict" and obj.fields is not None and obj.lo == obj.hi == len(obj.fields) and not obj.many:
+            return [entry for _, entry in obj.fields]
+        return None
     if value.seq is None and len(value.refs) == 1:
         obj = st.heap[next(iter(value.refs))]
         if obj.kind == "list" and obj.fields is not None and not obj.many and obj.lo == obj.hi == len(obj.fields):
@@ -96,6 +110,7 @@ def dictionary(machine: Machine, node: ast.Dict, st: State) -> V:
     fields: dict[Any, V] | None = {}
     elem = keys = last = BOTTOM
     extra: Count = 0
+    sure: set[Any] = set()
     for key, value_node in zip(node.keys, node.values, strict=True):
         value = plain(machine.eval(value_node, st))
         if key is None:
@@ -103,7 +118,10 @@ def dictionary(machine: Machine, node: ast.Dict, st: State) -> V:
                 obj = st.heap[ref]
                 elem, keys = join(elem, obj.elem), join(keys, obj.key)
                 if fields is not None and obj.fields is not None and len(value.refs) == 1 and not value.top:
-                    fields.update(obj.fields)
+                    for name, entry in obj.fields:
+                        here = has_field(obj, name)
+                        fields[name] = entry if here else join(present(entry), fields.get(name, NONE))
+                        sure |= {name} if here else set()
                 else:
                     fields = None
                 extra += obj.hi
@@ -120,11 +138,12 @@ def dictionary(machine: Machine, node: ast.Dict, st: State) -> V:
         if fields is not None:
             if type(key) is ast.Constant and len(fields) < MAX_ITEMS:
                 fields[key.value] = value
+                sure.add(key.value)
             else:
                 fields = None
     known = None if fields is None else tuple(fields.items())
     hi = extra if fields is None else min(extra, len(fields)) if fields else extra
-    lo: Count = 0 if fields is None else min(len(fields), hi)
+    lo: Count = 0 if fields is None else len(sure)
     return machine.new(st, Obj("dict", lo, hi, elem, keys, fields=known, site=node))
 
 
@@ -137,6 +156,15 @@ def combine(machine: Machine, kind: type[ast.operator], left: V, right: V, st: S
     """The value of a binary operation on two values."""
     if left.num is not None and right.num is not None and numeric(left) and numeric(right):
         return calculated(kind, left, right)
+    if kind is ast.Add and (wordy(left) or wordy(right)):
+        # What is added to a text is one, as nothing else can be.
+        low, high = length(left, st), length(right, st)
+        one, two = said(left), said(right)
+        if one is not None and two is not None and len(one) + len(two) <= MAX_TEXT:
+            return literal(one + two)
+        return V(text=(low[0] + high[0], low[1] + high[1]))
+    if kind is ast.Mult and ((wordy(left) and numeric(right)) or (numeric(left) and wordy(right))):
+        return _copied(left, right)
     if (left.num is not None or left.text is not None) and (right.num is not None or right.text is not None):
         return join(V(top=True, num=Num()), mix((left, right), st))  # a number, a text, a list: one of several
     if kind is ast.Add and (left.refs or left.seq or right.refs or right.seq) and left.text is None:
@@ -157,78 +185,17 @@ def combine(machine: Machine, kind: type[ast.operator], left: V, right: V, st: S
     return mix((left, right), st)
 
 
-def calculated(kind: type[ast.operator], left: V, right: V) -> V:
-    """The value of an operation on two numbers."""
-    assert left.num is not None
-    assert right.num is not None
-    a, b = left.num, right.num
-    real = kind is ast.Div or left.real or right.real
-    if kind is ast.Mod and real and b.lo > 0:
-        return V(num=Num(0, b.hi), real=True)
-    if kind is ast.Pow and b.lo < 0:
-        real = True
-    return V(num=arithmetic(kind, a, b), real=real)
-
-
 def _holds(value: V) -> bool:
     return bool(value.refs or value.funcs or value.coros or value.seq)
 
 
-def arithmetic(kind: type[ast.operator], a: Num, b: Num) -> Num:
-    """Interval arithmetic; a constant offset keeps the symbol."""
-    if kind is ast.Add:
-        lo, hi = _low(a.lo + b.lo), _high(a.hi + b.hi)
-        if a.sym is not None and _offset(b):
-            return Num(lo, hi, a.sym, a.dlo + b.lo, a.dhi + b.hi)
-        if b.sym is not None and _offset(a):
-            return Num(lo, hi, b.sym, b.dlo + a.lo, b.dhi + a.hi)
-        return Num(lo, hi)
-    if kind is ast.Sub:
-        lo, hi = _low(a.lo - b.hi), _high(a.hi - b.lo)
-        if a.sym is not None and a.sym == b.sym:
-            return Num(max(lo, a.dlo - b.dhi), min(hi, a.dhi - b.dlo))
-        if a.sym is not None and _offset(b):
-            return Num(lo, hi, a.sym, a.dlo - b.hi, a.dhi - b.lo)
-        return Num(lo, hi)
-    if kind is ast.Mult:
-        ends = [_times(x, y) for x in (a.lo, a.hi) for y in (b.lo, b.hi)]
-        for x, y in ((a, b), (b, a)):
-            if x.sym is not None and y.lo == y.hi and 0 < y.lo < INF:
-                factor = int(y.lo)
-                sym = (x.sym[0], x.sym[1], x.sym[2] * factor)
-                return Num(min(ends), max(ends), sym, x.dlo * factor, x.dhi * factor)
-        return Num(min(ends), max(ends))
-    if kind is ast.FloorDiv and b.lo > 0:
-        ends = [_divide(x, y) for x in (a.lo, a.hi) for y in (b.lo, b.hi)]
-        return Num(min(ends), max(ends))
-    if kind is ast.Mod and b.lo > 0:
-        return Num(0, b.hi - 1 if a.lo < 0 or a.hi >= b.lo else a.hi)
-    if kind is ast.Pow and a.lo >= 0 and b.lo >= 0 and b.hi <= 64 and a.hi <= 10**6:
-        return Num(int(a.lo) ** int(b.lo) if a.lo else 0, max(1, int(a.hi) ** int(b.hi)))
-    return Num()
-
-
-def _offset(num: Num) -> bool:
-    """Whether a number can be added to a symbol: it is the same in every iteration, or bounded without a symbol."""
-    return num.lo != -INF and num.hi != INF and (num.sym is None or num.lo == num.hi)
-
-
-def _low(x: Count) -> Count:
-    return -INF if isinstance(x, float) and math.isnan(x) else x
-
-
-def _high(x: Count) -> Count:
-    return INF if isinstance(x, float) and math.isnan(x) else x
-
-
-def _times(x: Count, y: Count) -> Count:
-    return 0 if not x or not y else x * y
-
-
-def _divide(x: Count, y: Count) -> Count:
-    if abs(y) == INF:
-        return 0 if x >= 0 and x != INF else (-1 if x != INF and x != -INF else x)
-    return x if abs(x) == INF else x // y
+def _copied(left: V, right: V) -> V:
+    """`text * n`: n times as long."""
+    text, factor = (left, right) if left.num is None else (right, left)
+    assert text.text is not None
+    assert factor.num is not None
+    lo, hi = span(text.text)
+    return V(text=(times(lo, max(0, factor.num.lo)), times(hi, max(0, factor.num.hi))))
 
 
 def concatenated(machine: Machine, left: V, right: V, st: State, node: ast.AST) -> V:
@@ -245,11 +212,11 @@ def concatenated(machine: Machine, left: V, right: V, st: State, node: ast.AST) 
 
 def repeated(machine: Machine, left: V, right: V, st: State, node: ast.AST) -> V:
     """`[x] * n`: n times as long."""
-    many, times = (left, right) if right.num is not None else (right, left)
+    many, factor = (left, right) if right.num is not None else (right, left)
     lo, hi = length(many, st)
-    count = times.num or Num()
-    most = _times(hi, max(0, count.hi if not times.top else INF))
-    least = _times(lo, max(0, count.lo)) if not times.top else 0
+    count = factor.num or Num()
+    most = times(hi, max(0, count.hi if not factor.top else INF))
+    least = times(lo, max(0, count.lo)) if not factor.top else 0
     known = positions(many, st)
     fields = None
     if known is not None and least == most <= MAX_ITEMS:
@@ -267,10 +234,10 @@ def unary(machine: Machine, node: ast.UnaryOp, st: State) -> V:
     value = machine.eval(node.operand, st)
     if value.num is not None and not value.top:
         if isinstance(node.op, ast.USub):
-            return V(num=Num(-value.num.hi, -value.num.lo), real=value.real)
+            return V(num=Num(-value.num.hi, -value.num.lo), real=value.real, odd=value.odd)
         if isinstance(node.op, ast.UAdd):
-            return V(num=value.num, real=value.real)
-    return V(top=value.top, num=Num(), real=value.real)
+            return V(num=value.num, real=value.real, odd=value.odd)
+    return V(top=value.top, num=Num(), real=value.real, odd=value.odd)
 
 
 def compare(machine: Machine, node: ast.Compare, st: State) -> V:
@@ -303,15 +270,10 @@ def either(machine: Machine, node: ast.BoolOp, st: State) -> V:
 
 
 def conditional(machine: Machine, node: ast.IfExp, st: State) -> V:
-    machine.settle(node.test, st)
-    verdict = decide(machine, node.test, st)
-    if verdict is not None:
-        return machine.eval(node.body if verdict else node.orelse, st)
-    other = st.copy()
-    refine(machine, node.test, True, st)
-    value = machine.eval(node.body, st)
-    refine(machine, node.test, False, other)
-    value = join(value, machine.eval(node.orelse, other))
+    other = fork(machine, node.test, st)
+    value = BOTTOM if st.dead else machine.eval(node.body, st)
+    if not other.dead:
+        value = join(value, machine.eval(node.orelse, other))
     st.absorb(other)
     return value
 
@@ -319,6 +281,7 @@ def conditional(machine: Machine, node: ast.IfExp, st: State) -> V:
 def walrus(machine: Machine, node: ast.NamedExpr, st: State) -> V:
     value = machine.eval(node.value, st)
     machine.store(node.target, value, st)
+    machine.may_stop(st)
     return value
 
 
@@ -358,7 +321,7 @@ def item_at(value: V, node: ast.expr, index: V, st: State) -> V:
         if items is not None and isinstance(key, int) and -len(items) <= key < len(items):
             out = join(out, items[key])
         else:
-            out = join(out, value.seq.elem)
+            out = join(out, contents(V(seq=value.seq), st))
     for ref in value.refs:
         obj = st.heap[ref]
         found = None
@@ -390,12 +353,23 @@ def sliced(machine: Machine, node: ast.AST, value: V, part: ast.Slice, st: State
     least = lo if start is None and stop is None and step is None else 0
     if start is None and stop is not None and stop.lo >= 0 and step is None:
         least = min(lo, stop.lo)
+    rest = _rest(machine, node, part, start, stop, st)
+    if wordy(value) and value.text is not None and rest is None:
+        return _cut(value.text, (start, stop, step), (least, most))
     elem = elements(value, st)
     share = _share(machine, hi, start, stop)
     if value.seq is not None and not value.top and not value.refs and value.text is None:
         return V(seq=Seq(least, most, elem, None, frozenset(), share))
-    rest = _rest(machine, node, part, start, stop, st)
     return machine.new(st, Obj("list", least, most, plain(elem), site=node, share=share, rest=rest))
+
+
+def _cut(text: Text, ends: tuple[Num | None, Num | None, Num | None], size: tuple[Count, Count]) -> V:
+    """A slice of a text: known if the text and the ends are, else how long it is."""
+    if isinstance(text, str) and all(end is None or end.lo == end.hi for end in ends):
+        start, stop, step = [None if end is None else int(end.lo) for end in ends]
+        if step != 0:
+            return literal(text[start:stop:step])
+    return V(text=size)
 
 
 def _rest(

@@ -7,15 +7,32 @@ iterations are branches in any order, and what a branch changes outside itself i
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 from addendum.script.bounds.calls import Args, apply, arguments, await_value, run_coro
 from addendum.script.bounds.contents import contents, elements, length, mix, plain
 from addendum.script.bounds.expressions import positions
 from addendum.script.bounds.loops import iterate
 from addendum.script.bounds.machine import CALLED, Machine
-from addendum.script.bounds.state import Cost, State, least, peak, plus
+from addendum.script.bounds.state import Cost, Key, State, least, nowhere, peak, plus
 from addendum.script.bounds.statements import shared_length
-from addendum.script.bounds.values import BOTTOM, INF, NONE, TOP, Coro, Count, Num, Obj, V, integer, join, said
+from addendum.script.bounds.values import (
+    BOTTOM,
+    INF,
+    NONE,
+    TOP,
+    Closure,
+    Coro,
+    Count,
+    Num,
+    Obj,
+    V,
+    integer,
+    join,
+    join_all,
+    present,
+    said,
+)
 from addendum.script.scope import FANOUTS, READS, SHOWN
 
 
@@ -50,6 +67,8 @@ def _made(machine: Machine, node: ast.Call, params: tuple[tuple[str, V], ...], s
 def perform(machine: Machine, node: ast.Call, params: tuple[tuple[str, V], ...], st: State) -> V:
     """What a ctx method does when it is awaited."""
     method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    if machine.watch is not None:
+        machine.watch.absorb(st)  # others run while this is waited for
     if method == "run":
         st.spend(node)
         capability = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
@@ -97,7 +116,7 @@ def _parallel(machine: Machine, node: ast.Call, source: V, errors: bool, race: b
     share = shared_length(machine, source, st)
     _branches(machine, node, st, width, body)
     results = {coro: st.vars.pop(places[coro], BOTTOM) for coro in coros}
-    _charge(st, width, counts, [costs.get(coro, {}) for coro in coros], known, coros, costs, share)
+    _charge(machine, st, width, counts, [costs.get(coro, {}) for coro in coros], known, coros, costs, share)
     return _results(machine, node, st, (low, width), known, results, errors, race)
 
 
@@ -124,18 +143,32 @@ def _one_of(
     for coro, run, place in branches:
         one = state.copy()
         one.cost = {}
-        mark = len(machine.ends)
+        failed = _guarded(machine, [coro.closure] if coro.closure is not None else [])
         value = run(one)  # type: ignore[operator]
-        costs[coro] = _with_failures(machine, mark, one, state)
+        costs[coro] = _with_failures(machine, failed, one, state)
         one.vars[place] = join(plain(value), one.vars.get(place, BOTTOM))
         ends.append(one)
     for one in ends:
         state.absorb(one)
 
 
-def _with_failures(machine: Machine, mark: int, one: State, state: State) -> Cost:
+def _guarded(machine: Machine, functions: Iterable[Closure]) -> tuple[int, State | None]:
+    """Prepare for errors that end a branch: where the raised ones will be, and what it may have changed by then."""
+    failed = nowhere() if any(machine.mutates(function.node) for function in functions) else None
+    if failed is not None:
+        machine.handlers.append(failed)
+    return len(machine.ends), failed
+
+
+def _with_failures(machine: Machine, failures: tuple[int, State | None], one: State, state: State) -> Cost:
     """What a branch costs, also if it ends by an error; what it changed before the error stays changed."""
+    mark, failed = failures
     cost = one.cost
+    if failed is not None:
+        machine.handlers.pop()
+        cost = peak(cost, failed.cost)
+        failed.cost = {}
+        state.absorb(failed)
     for end in machine.ends[mark:]:
         cost = peak(cost, end.cost)
         end.cost = {}
@@ -155,26 +188,62 @@ def _branches(machine: Machine, node: ast.Call, st: State, width: Count, body: o
         return frozenset()
 
     first = st.copy()
+    seen = nowhere()
+    outer, machine.watch = machine.watch, seen
     iterate(machine, node, st, width, enter, body)  # type: ignore[arg-type]
     if width > 1:
-        changed = frozenset(key for key, value in first.vars.items() if _changed(value, st.vars.get(key, value)))
-        grown = frozenset(
-            ref for ref, obj in first.heap.items() if (st.heap[ref].lo, st.heap[ref].hi) != (obj.lo, obj.hi)
-        )
+        changed, grown = _seen_changes(first, st, seen)
         if changed or grown:
             volatile = machine.volatile_vars, machine.volatile_refs
             machine.volatile_vars, machine.volatile_refs = volatile[0] | changed, volatile[1] | grown
-            for ref, obj in st.heap.items():
+            for ref, obj in [*st.heap.items(), *seen.heap.items()]:
                 first.heap.setdefault(ref, obj)
             for key in changed:
-                value = join(join(first.vars[key], st.vars[key]), TOP)
+                value = join(join(first.vars[key], st.vars[key]), join(seen.vars.get(key, BOTTOM), TOP))
                 first.vars[key] = value._replace(num=Num()) if value.num is not None else value
             iterate(machine, node, first, width, enter, body)  # type: ignore[arg-type]
             machine.volatile_vars, machine.volatile_refs = volatile
             st.become(first)
+    machine.watch = outer
+    if outer is not None:
+        outer.absorb(seen)
     machine.exits, machine.handlers = saved
     del machine.ends[ends:]
     st.cost = start_cost
+
+
+def _seen_changes(first: State, last: State, seen: State) -> tuple[frozenset[Key], frozenset[int]]:
+    """The variables and objects that branches change, be it only until they go on from a wait: the others see it.
+
+    What an object is in between, if that isn't what it is in the end, is put into `first`.
+    """
+    changed = set()
+    for key, value in first.vars.items():
+        if _changed(value, last.vars.get(key, value)) or _changed(value, seen.vars.get(key, value)):
+            changed.add(key)
+    grown = set()
+    for ref, obj in list(first.heap.items()):
+        end, mid = last.heap[ref], seen.heap.get(ref, obj)
+        if (end.lo, end.hi) != (obj.lo, obj.hi) or (mid.lo, mid.hi) != (obj.lo, obj.hi):
+            grown.add(ref)
+        if mid.hi > end.hi or mid.lo < end.lo or _replaced(obj, end, mid):
+            grown.add(ref)
+            elem, names = join_all([obj.elem, end.elem, mid.elem]), join_all([obj.key, end.key, mid.key])
+            most = INF if mid.hi > end.hi else obj.hi
+            first.heap[ref] = obj._replace(lo=0, hi=most, elem=plain(elem), key=plain(names), fields=None, share=None)
+    return frozenset(changed), frozenset(grown)
+
+
+def _replaced(first: Obj, last: Obj, seen: Obj) -> bool:
+    """Whether an entry got another value, or has another one in between."""
+    if seen is first and last is first:
+        return False
+    begin: dict[object, V] = dict(first.fields or ())
+    between: dict[object, V] = dict(seen.fields or ())
+    end: dict[object, V] = dict(last.fields or ())
+    if any(end.get(name, value) != value or between.get(name, value) != value for name, value in begin.items()):
+        return True
+    return any(present(value) != present(end.get(name, value)) for name, value in between.items())
 
 
 def _changed(before: V, after: V) -> bool:
@@ -187,6 +256,7 @@ def _changed(before: V, after: V) -> bool:
 
 
 def _charge(
+    machine: Machine,
     st: State,
     width: Count,
     counts: list[Count | None],
@@ -196,16 +266,15 @@ def _charge(
     by_coro: dict[Coro, Cost],
     share: tuple[int, Count] | None,
 ) -> None:
-    """Charge the branches: width times the dearest, and no more than once for each coroutine that was made."""
+    """Charge the branches: width times the dearest, and no more than once for each coroutine that was made.
+
+    In a loop those that earlier iterations made are paid for by what is charged in each; the rest falls due if the loop
+    is left at once. Those that were made before the loop are in no such account.
+    """
     dearest: Cost = {}
     for cost in costs:
         dearest = peak(dearest, cost)
     total = plus({}, dearest, width)
-    if counts and all(count is not None for count in counts):
-        made: Cost = {}
-        for count, cost in zip(counts, costs, strict=True):
-            made = plus(made, cost, count or 0)
-        total = least(total, made)
     if known is not None:
         exact: Cost = {}
         for item in known:
@@ -214,6 +283,14 @@ def _charge(
                 one = peak(one, by_coro.get(coro, {}))
             exact = plus(exact, one)
         total = least(total, exact)
+    late: Cost = {}
+    before = any(coro in paid for paid in machine.paid for coro in coros)
+    if counts and all(count is not None for count in counts) and not before:
+        made: Cost = {}
+        for count, cost in zip(counts, costs, strict=True):
+            made = plus(made, cost, count or 0)
+        whole, total = total, least(total, made)
+        late = {key: count - total.get(key, 0) for key, count in whole.items() if count > total.get(key, 0)}
     # What is left of these coroutines, if anything, is counted by the width of the list it is in.
     st.cost = {key: count for key, count in st.cost.items() if key not in by_coro}
     if share is not None:
@@ -221,6 +298,8 @@ def _charge(
         st.shared = {**st.shared, loop: plus(st.shared.get(loop, {}), dearest, most)}
     else:
         st.charge(total)
+        if machine.active:
+            st.late = plus(st.late, late)
 
 
 def _results(
@@ -271,11 +350,11 @@ def _pipeline(machine: Machine, node: ast.Call, params: tuple[tuple[str, V], ...
     def body(state: State) -> None:
         one = state.copy()
         one.cost = {}
-        mark = len(machine.ends)
+        failed = _guarded(machine, [function for stage in stages for function in stage.funcs])
         value = item
         for stage in stages:
             value = apply(machine, node, stage, Args([value, item, index]), one, awaited=True)
-        costs[0] = _with_failures(machine, mark, one, state)
+        costs[0] = _with_failures(machine, failed, one, state)
         one.vars[place] = join(plain(value), one.vars.get(place, BOTTOM))
         state.absorb(one)
 
@@ -315,9 +394,10 @@ def _dag(machine: Machine, node: ast.Call, source: V, errors: bool, st: State) -
                     else Args(star=mix(results.values(), one))
                 )
                 one.cost = {}
-                mark = len(machine.ends)
-                value = apply(machine, node, _function(entry, one), args, one, awaited=True)
-                costs[name] = _with_failures(machine, mark, one, state)
+                function = _function(entry, one)
+                failed = _guarded(machine, function.funcs)
+                value = apply(machine, node, function, args, one, awaited=True)
+                costs[name] = _with_failures(machine, failed, one, state)
                 one.dead = False
                 done[name] = join(plain(value), TOP) if errors else plain(value)
                 results[name] = join(done[name], results.get(name, BOTTOM))

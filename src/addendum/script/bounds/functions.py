@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
+from addendum.script.bounds.arithmetic import endless, exact
 from addendum.script.bounds.calls import Args, apply, arguments
 from addendum.script.bounds.contents import contents, elements, length, mix, plain
 from addendum.script.bounds.expressions import FLAG, MAX_ITEMS, positions
@@ -19,6 +20,7 @@ from addendum.script.bounds.values import (
     INF,
     NONE,
     TOP,
+    Closure,
     Count,
     Num,
     Obj,
@@ -29,6 +31,9 @@ from addendum.script.bounds.values import (
     join_all,
     literal,
     numeric,
+    said,
+    span,
+    wordy,
 )
 
 Builtin = Callable[[Machine, ast.Call, Args, State], V]
@@ -46,6 +51,9 @@ def builtin(machine: Machine, node: ast.Call, name: str, st: State) -> V:
     if handler is not None and args.star is None and args.double is None:
         return handler(machine, node, args, st)
     held = args.all()
+    for value in held:
+        if value.funcs and not all(machine.is_inert(closure) for closure in value.funcs):
+            each(machine, node, value, [mix(held, st)], INF, st)  # nobody knows for how many it is called
     if any(value.funcs or value.coros or value.refs or value.seq for value in held) and name not in _PLAIN:
         return mix(held, st)
     return TOP
@@ -60,21 +68,30 @@ _WALKING = frozenset({"len", "list", "tuple", "sorted", "zip", "enumerate", "rev
 _FLAGS = frozenset({"isinstance", "any", "all", "bool"})
 
 
-def each(machine: Machine, node: ast.Call, func: V, values: list[V], count: Count, st: State) -> V:
-    """Call a function for each of `count` elements; the join of what it returns."""
+def each(
+    machine: Machine,
+    node: ast.Call,
+    func: V,
+    values: list[V],
+    count: Count,
+    st: State,
+    live: frozenset[int] = frozenset(),
+) -> tuple[Count, V]:
+    """Call a function for each of `count` elements, which come from the `live` objects; how many there are at most, and
+    the join of what it returns."""
     if not func.funcs:
-        return mix(values, st) if any(v.funcs or v.coros or v.refs for v in values) else TOP
+        return count, mix(values, st) if any(v.funcs or v.coros or v.refs for v in values) else TOP
     if all(machine.is_inert(closure) for closure in func.funcs) and not any(v.funcs or v.coros for v in values):
         trial = st.copy()
         out = apply(machine, node, func, Args(list(values)), trial)
         fresh: list[int] = []
         visit(out, fresh.append)
         if all(ref in st.heap for ref in fresh):
-            return out
+            return count, out
     place = (machine.act.key, f"<map {node.lineno}:{node.col_offset}>")
 
     def enter(state: State, uid: int) -> frozenset[int]:
-        return frozenset()
+        return live
 
     def body(state: State) -> None:
         value = apply(machine, node, func, Args(list(values)), state)
@@ -83,14 +100,22 @@ def each(machine: Machine, node: ast.Call, func: V, values: list[V], count: Coun
     bound, _, back = iterate(machine, node, st, count, enter, body)
     if bound == INF and not back.dead and reaches(back.cost):
         machine.problem("comprehension", node, "unbounded")
-    return st.vars.pop(place, BOTTOM)
+    return bound, st.vars.pop(place, BOTTOM)
 
 
-def call_key(machine: Machine, node: ast.Call, args: Args, elem: V, count: Count, st: State) -> None:
+def call_key(
+    machine: Machine,
+    node: ast.Call,
+    args: Args,
+    elem: V,
+    count: Count,
+    st: State,
+    live: frozenset[int] = frozenset(),
+) -> None:
     """The effects of a `key=` function; its result doesn't matter."""
     key = args.named.get("key")
     if key is not None and key.funcs and not all(machine.is_inert(closure) for closure in key.funcs):
-        each(machine, node, key, [elem], count, st)
+        each(machine, node, key, [elem], count, st, live)
 
 
 def range_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
@@ -132,7 +157,7 @@ def extreme(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
     if len(args.items) == 1:
         source = args.items[0]
         inner = elements(source, st)
-        call_key(machine, node, args, inner, length(source, st)[1], st)
+        call_key(machine, node, args, inner, length(source, st)[1], st, _sources([source])[0])
         known = positions(source, st)
         out = _extreme(known, smallest) if known and args.named.get("key") is None else inner
         default = args.named.get("default")
@@ -155,11 +180,13 @@ def _extreme(values: list[V], smallest: bool) -> V:
         return out
     complete = len(nums) == len(values)
     real = not complete or any(value.real for value in values)
+    odd = not complete or any(value.odd for value in values)
     if smallest:
         # An operand of which nothing is known can only make the minimum smaller.
         low: Count = min(num.lo for num in nums) if complete else -INF
-        return V(num=Num(low, min(num.hi for num in nums)), real=real)
-    return V(num=Num(max(num.lo for num in nums), max(num.hi for num in nums) if complete else INF), real=real)
+        return V(num=Num(low, min(num.hi for num in nums)), real=real, odd=odd)
+    high: Count = max(num.hi for num in nums) if complete else INF
+    return V(num=Num(max(num.lo for num in nums), high), real=real, odd=odd)
 
 
 def listed(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
@@ -246,9 +273,22 @@ def reversed_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
         return NONE
     source = args.items[0]
     lo, hi = length(source, st)
-    live = source.refs | (source.seq.live if source.seq is not None else frozenset())
     known = positions(source, st)
-    return V(seq=Seq(lo, hi, elements(source, st), None if known is None else tuple(reversed(known)), live))
+    items = None if known is None else tuple(reversed(known))
+    live, read, made = _sources([source])
+    return V(seq=Seq(lo, hi, elements(source, st), items, live, read=read, made=made))
+
+
+def _sources(values: Iterable[V]) -> tuple[frozenset[int], frozenset[int], frozenset[Closure]]:
+    """What a lazy iterator over values reads while it is walked: the objects that end the walk, others, functions."""
+    live: frozenset[int] = frozenset()
+    read: frozenset[int] = frozenset()
+    made: frozenset[Closure] = frozenset()
+    for value in values:
+        live = live | value.refs
+        if value.seq is not None:
+            live, read, made = live | value.seq.live, read | value.seq.read, made | value.seq.made
+    return live, read, made
 
 
 def enumerate_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
@@ -260,12 +300,12 @@ def enumerate_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
     start = first.num if first.num is not None and not first.top else Num()
     index = integer(start.lo, start.hi + max(0, hi - 1))
     inner = elements(source, st)
-    live = source.refs | (source.seq.live if source.seq is not None else frozenset())
+    live, read, made = _sources([source])
     known = positions(source, st)
     items = None
     if known is not None:
         items = tuple(_pair(integer(start.lo + at, start.hi + at), item) for at, item in enumerate(known))
-    return V(seq=Seq(lo, hi, _pair(index, inner), items, live, _share(source, st), 1))
+    return V(seq=Seq(lo, hi, _pair(index, inner), items, live, _share(source, st), 1, (), read, made))
 
 
 def _pair(first: V, second: V) -> V:
@@ -278,16 +318,13 @@ def zip_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
         return V(seq=Seq(0, 0, BOTTOM, ()))
     lengths = [length(value, st) for value in args.items]
     parts = tuple(elements(value, st) for value in args.items)
-    inner = BOTTOM
-    live: frozenset[int] = frozenset()
-    for part in parts:
-        inner = join(inner, part)
+    inner = join_all(parts)
     hi = min(high for _, high in lengths)
-    for value, (_, high) in zip(args.items, lengths, strict=True):
-        if high == hi:
-            # The shortest one ends the walk, so only if it grows does the walk get longer.
-            live = live | value.refs | (value.seq.live if value.seq is not None else frozenset())
-    return V(seq=Seq(min(low for low, _ in lengths), hi, V(seq=Seq(len(parts), len(parts), inner, parts)), None, live))
+    # The shortest one ends the walk, so only if it grows does the walk get longer.
+    live = _sources([value for value, (_, high) in zip(args.items, lengths, strict=True) if high == hi])[0]
+    every, read, made = _sources(args.items)
+    row = V(seq=Seq(len(parts), len(parts), inner, parts))
+    return V(seq=Seq(min(low for low, _ in lengths), hi, row, None, live, read=every | read, made=made))
 
 
 def map_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
@@ -296,12 +333,13 @@ def map_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
     sources = args.items[1:]
     lengths = [length(value, st) for value in sources]
     hi = min(high for _, high in lengths)
-    result = each(machine, node, args.items[0], [elements(value, st) for value in sources], hi, st)
-    live: frozenset[int] = frozenset()
-    for value in sources:
-        live = live | value.refs
+    live = _sources([value for value, (_, high) in zip(sources, lengths, strict=True) if high == hi])[0]
+    every, read, made = _sources(sources)
+    hi, result = each(machine, node, args.items[0], [elements(value, st) for value in sources], hi, st, live)
+    low = min(length(value, st)[0] for value in sources)
     share = _share(sources[0], st) if len(sources) == 1 else None
-    return V(seq=Seq(min(low for low, _ in lengths), hi, result, None, live, share))
+    made = made | args.items[0].funcs
+    return V(seq=Seq(low, hi, result, None, live, share, read=every | read, made=made))
 
 
 def filter_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
@@ -311,9 +349,11 @@ def filter_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
     hi = length(source, st)[1]
     inner = elements(source, st)
     test = args.items[0]
+    live, read, made = _sources([source])
     if test.funcs and not all(machine.is_inert(closure) for closure in test.funcs):
-        each(machine, node, test, [inner], hi, st)
-    return V(seq=Seq(0, hi, inner, None, source.refs, _share(source, st)))
+        hi, _ = each(machine, node, test, [inner], hi, st, live)
+        made = made | test.funcs
+    return V(seq=Seq(0, hi, inner, None, live, _share(source, st), read=read, made=made))
 
 
 def int_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
@@ -321,17 +361,35 @@ def int_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
     value = args.items[0] if args.items else integer(0)
     name = node.func.id if isinstance(node.func, ast.Name) else ""
     num = value.num
+    if name == "int" and len(args.all()) == 1 and wordy(value):
+        return _parsed(value)
     if num is None or not numeric(value):
         if name == "abs":
-            return V(num=Num(0, INF), real=True)
+            return V(num=Num(0, INF), real=True, odd=True)
         return ANY_NUMBER if len(args.all()) > 1 else ANY_INT
     if name == "abs":
         low = 0 if num.lo <= 0 <= num.hi else min(abs(num.lo), abs(num.hi))
-        return V(num=Num(low, max(abs(num.lo), abs(num.hi))), real=value.real)
+        return V(num=Num(low, max(abs(num.lo), abs(num.hi))), real=value.real, odd=value.odd)
     if len(args.all()) > 1:
         return ANY_NUMBER  # `round(7, -1)` is 10
     # A float becomes a whole number that is no farther out; of a whole number, the symbol stays as well.
     return V(num=Num(num.lo, num.hi) if value.real else num)
+
+
+def _parsed(value: V) -> V:
+    """`int(text)`: the number that a known text is, else one of no more digits than the text has letters."""
+    text = said(value)
+    if text is not None and len(text) <= _DIGITS:
+        try:
+            return integer(int(text))
+        except ValueError:
+            return ANY_INT  # an error, so no number
+    assert value.text is not None
+    digits = span(value.text)[1]
+    return ANY_INT if digits > _DIGITS else V(num=Num(1 - 10 ** max(0, int(digits) - 1), 10 ** int(digits) - 1))
+
+
+_DIGITS: Final = 15
 
 
 def sum_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
@@ -351,7 +409,11 @@ def sum_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
         return V(top=True, num=Num())
     low = min(0, inner.num.lo) * hi if hi else 0
     high = max(0, inner.num.hi) * hi if hi else 0
-    return V(num=Num(start.num.lo + low, start.num.hi + high), real=inner.real or start.real)
+    num = Num(start.num.lo + low, start.num.hi + high)
+    if not (inner.real or start.real):
+        return V(num=num)
+    odd = inner.odd or start.odd or endless(inner.num) or endless(start.num)
+    return V(num=num if exact(num) else Num(), real=True, odd=odd)
 
 
 def next_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
@@ -361,9 +423,10 @@ def next_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
 
 def iter_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
     source = args.items[0] if args.items else NONE
-    hi = length(source, st)[1]
-    live = source.refs | (source.seq.live if source.seq is not None else frozenset())
-    return V(seq=Seq(0, hi, elements(source, st), None, live))
+    live, read, made = _sources([source])
+    if source.refs and not source.top and source.seq is None and source.text is None:
+        return V(seq=Seq(INF, 0, BOTTOM, None, live, view=("iter",)))
+    return V(seq=Seq(0, length(source, st)[1], elements(source, st), None, live, read=read, made=made))
 
 
 def flag(machine: Machine, node: ast.Call, args: Args, st: State) -> V:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 from typing import Final
 
+from addendum.script.bounds.arithmetic import calculated, exact
 from addendum.script.bounds.contents import length
-from addendum.script.bounds.machine import Machine
+from addendum.script.bounds.machine import Machine, constant
 from addendum.script.bounds.state import State
-from addendum.script.bounds.values import INF, TOP, Num, Obj, V, numeric, present
+from addendum.script.bounds.values import INF, TOP, Count, Num, Obj, V, integer, numeric, present
 
 _FLIP: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.Lt: ast.Gt,
@@ -34,32 +35,34 @@ _NEGATE: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
 }
 
 
-def peek(machine: Machine, node: ast.expr, st: State) -> Num | None:
-    """The integer that an expression without effects is, None if it may be anything else."""
+def figure(machine: Machine, node: ast.expr, st: State) -> V | None:
+    """The number that an expression without effects is, None if it may be anything else."""
     if isinstance(node, ast.Constant):
-        number = node.value
-        return Num(int(number), int(number)) if isinstance(number, int) and abs(number) < 10**15 else None
+        number = constant(node.value) if isinstance(node.value, int | float) else None
+        return None if number is None or (number.num or Num()).lo == -INF else number
     if isinstance(node, ast.Name):
         found = machine.load(node, st)
-        return found.num if numeric(found) and not found.null else None
+        return found if numeric(found) and not found.null else None
     if isinstance(node, ast.NamedExpr):
-        return peek(machine, node.target, st)
+        return figure(machine, node.target, st)
     if isinstance(node, ast.BinOp):
-        left, right = peek(machine, node.left, st), peek(machine, node.right, st)
-        if left is None or right is None:
-            return None
-        from addendum.script.bounds.expressions import arithmetic
-
-        return arithmetic(type(node.op), left, right)
+        left, right = figure(machine, node.left, st), figure(machine, node.right, st)
+        return None if left is None or right is None else calculated(type(node.op), left, right)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        inner = peek(machine, node.operand, st)
-        return None if inner is None else Num(-inner.hi, -inner.lo)
+        inner = figure(machine, node.operand, st)
+        if inner is None or inner.num is None:
+            return None
+        return V(num=Num(-inner.num.hi, -inner.num.lo), real=inner.real, odd=inner.odd)
     sized = _sized(node)
     if sized is not None:
-        value = machine.load(sized, st)
-        lo, hi = length(value, st)
-        return Num(lo, hi)
+        return integer(*length(machine.load(sized, st), st))
     return None
+
+
+def peek(machine: Machine, node: ast.expr, st: State) -> Num | None:
+    """The interval that an expression without effects lies in, None if it may be anything but a number."""
+    found = figure(machine, node, st)
+    return None if found is None else found.num
 
 
 def _sized(node: ast.expr) -> ast.Name | None:
@@ -77,13 +80,15 @@ def decide(machine: Machine, node: ast.expr, st: State) -> bool | None:
         inner = decide(machine, node.operand, st)
         return None if inner is None else not inner
     if isinstance(node, ast.BoolOp):
+        if node in machine.busy:
+            return None
         stop = isinstance(node.op, ast.Or)
         verdicts = [decide(machine, part, st) for part in node.values]
         if stop in verdicts:
             return stop
         return None if None in verdicts else not stop
     if isinstance(node, ast.Compare):
-        if len(node.ops) != 1:
+        if len(node.ops) != 1 or not _settled(machine, node):
             return None
         left, right = peek(machine, node.left, st), peek(machine, node.comparators[0], st)
         if left is None or right is None:
@@ -102,15 +107,22 @@ def decide(machine: Machine, node: ast.expr, st: State) -> bool | None:
     return None
 
 
+def _settled(machine: Machine, node: ast.Compare) -> bool:
+    """Whether the operands still are what was compared: evaluating one has changed no other."""
+    if node not in machine.busy:
+        return True
+    named = False
+    for part in (node.left, *node.comparators):
+        if part in machine.busy and (named or not isinstance(part, ast.NamedExpr | ast.Call | ast.Await)):
+            return False
+        named = named or not isinstance(part, ast.Constant)
+    return True
+
+
 def _odd(machine: Machine, node: ast.expr, st: State) -> bool:
     """Whether a number may be the one that is neither smaller than, nor equal to, nor larger than any other."""
-    if isinstance(node, ast.NamedExpr):
-        node = node.target
-    if isinstance(node, ast.Name):
-        return machine.load(node, st).real
-    if isinstance(node, ast.BinOp):
-        return isinstance(node.op, ast.Div) or _odd(machine, node.left, st) or _odd(machine, node.right, st)
-    return isinstance(node, ast.UnaryOp) and _odd(machine, node.operand, st)
+    found = figure(machine, node, st)
+    return found is not None and found.odd
 
 
 def _decide_pair(op: type[ast.cmpop], a: Num, b: Num) -> bool | None:
@@ -135,12 +147,16 @@ def refine(machine: Machine, node: ast.expr, truth: bool, st: State) -> None:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         refine(machine, node.operand, not truth, st)
     elif isinstance(node, ast.BoolOp):
+        if node in machine.busy:
+            return
         if isinstance(node.op, ast.And) is truth:
             for part in node.values:
                 refine(machine, part, truth, st)
         else:
             _any_of(machine, node.values, truth, st)
     elif isinstance(node, ast.Compare):
+        if not _settled(machine, node):
+            return
         if len(node.ops) == 1:
             _none(machine, node, truth, st)
             _pair(machine, node.left, type(node.ops[0]), node.comparators[0], truth, st)
@@ -207,22 +223,24 @@ def _pair(machine: Machine, left: ast.expr, op: type[ast.cmpop], right: ast.expr
         st.dead = ordered or not (_odd(machine, left, st) or _odd(machine, right, st))
         return
     if b is not None:
-        _limit(machine, left, op, b, st)
+        _limit(machine, left, op, b, ordered, st)
     if a is not None:
-        _limit(machine, right, _FLIP[op], a, st)
+        _limit(machine, right, _FLIP[op], a, ordered, st)
 
 
-def _limit(machine: Machine, node: ast.expr, op: type[ast.cmpop], other: Num, st: State) -> None:
+def _limit(machine: Machine, node: ast.expr, op: type[ast.cmpop], other: Num, ordered: bool, st: State) -> None:
     """Narrow `node` by `node op other`, where node is a name or `len(name)`, plus or minus a constant."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
-        by = peek(machine, node.right, st)
-        if by is not None and by.lo == by.hi and abs(by.lo) != INF:
+        by, whole = peek(machine, node.right, st), figure(machine, node, st)
+        if by is not None and by.lo == by.hi and exact(by) and exact(other):
             shift = by.lo if isinstance(node.op, ast.Add) else -by.lo
-            _limit(machine, node.left, op, Num(other.lo - shift, other.hi - shift), st)
+            off = 0 if whole is not None and not whole.real else 1  # a sum of floats is rounded
+            _limit(machine, node.left, op, Num(other.lo - shift - off, other.hi - shift + off), ordered, st)
         return
     if isinstance(node, ast.NamedExpr):
         node = node.target
-    lo, hi = -INF, INF
+    lo: Count = -INF
+    hi: Count = INF
     beyond = 0 if isinstance(node, ast.Name) and _is_real(machine.load(node, st)) else 1
     if op is ast.Lt:
         hi = other.hi - beyond
@@ -235,7 +253,7 @@ def _limit(machine: Machine, node: ast.expr, op: type[ast.cmpop], other: Num, st
     elif op is ast.Eq:
         lo, hi = other.lo, other.hi
     if isinstance(node, ast.Name):
-        _narrow(machine, node, op, lo, hi, other, st)
+        _narrow(machine, node, op, (lo, hi), other, ordered, st)
         return
     sized = _sized(node)
     if sized is not None:
@@ -253,7 +271,16 @@ def _is_real(value: V) -> bool:
     return value.real or value.top
 
 
-def _narrow(machine: Machine, name: ast.Name, op: type[ast.cmpop], lo: float, hi: float, other: Num, st: State) -> None:
+def _narrow(
+    machine: Machine,
+    name: ast.Name,
+    op: type[ast.cmpop],
+    limits: tuple[Count, Count],
+    other: Num,
+    ordered: bool,
+    st: State,
+) -> None:
+    lo, hi = limits
     key = machine.place(name)
     value = st.vars.get(key) if key is not None else None
     if key is None or value is None or key in machine.volatile_vars:
@@ -262,7 +289,7 @@ def _narrow(machine: Machine, name: ast.Name, op: type[ast.cmpop], lo: float, hi
     if num is None or value.top:
         # Whatever isn't a number raises when it is compared with one.
         if value.top and (lo != -INF or hi != INF) and not (value.refs or value.seq or value.funcs or value.coros):
-            st.vars[key] = V(num=Num(lo, hi), real=True)
+            st.vars[key] = V(num=Num(lo, hi), real=True, odd=not ordered)
         return
     if op is ast.NotEq:
         if other.lo != other.hi:
@@ -276,12 +303,12 @@ def _narrow(machine: Machine, name: ast.Name, op: type[ast.cmpop], lo: float, hi
     low, high = max(num.lo, lo), min(num.hi, hi)
     if low > high:
         # What isn't a number differs from one, but raises when it is compared by size.
-        if not value.real and (op is not ast.NotEq or (numeric(value) and not value.null)):
+        if not value.odd and (op is not ast.NotEq or (numeric(value) and not value.null)):
             st.dead = True
         return
     # What was compared by size with a number, or is equal to one, isn't None.
     null = value.null and op is ast.NotEq
-    st.vars[key] = value._replace(num=num._replace(lo=low, hi=high), null=null)
+    st.vars[key] = value._replace(num=num._replace(lo=low, hi=high), null=null, odd=value.odd and not ordered)
 
 
 def _assume_number(machine: Machine, key: tuple[int, str], num: Num, other: float) -> tuple[float, float]:
@@ -331,7 +358,7 @@ def _narrow_length(machine: Machine, name: ast.Name, lo: float, hi: float, st: S
     if value.top:
         if hi != INF:
             # The data may be changed under another name, so growth of unknown data counts for this object too.
-            known = Obj("list", max(0, lo), hi, TOP, TOP, foreign=True, site=name)
+            known = Obj("any", max(0, lo), hi, TOP, TOP, foreign=True, site=name)
             ident = machine.fresh()
             st.heap[ident] = known
             st.vars[key] = value._replace(top=False, refs=value.refs | {ident})
@@ -339,6 +366,8 @@ def _narrow_length(machine: Machine, name: ast.Name, lo: float, hi: float, st: S
     seq = value.seq
     if value.text is not None:
         return
+    if seq is not None and (seq.live or seq.read):
+        return  # an iterator has no length, and a view has that of what it shows
     if seq is not None and not value.refs:
         low, high = max(seq.lo, lo), min(seq.hi, hi)
         if low > high:
@@ -355,7 +384,9 @@ def _narrow_length(machine: Machine, name: ast.Name, lo: float, hi: float, st: S
         if low > high:
             st.dead = True
         else:
-            st.heap[ref] = obj._replace(lo=low, hi=high)
+            # Where all entries are there that some path has made, they may be so in another order.
+            full = obj.kind == "dict" and obj.lo < low and low >= len(obj.fields or ())
+            st.heap[ref] = obj._replace(lo=low, hi=high, fields=None if full and low > 1 else obj.fields)
 
 
 def _truthy(machine: Machine, name: ast.Name, truth: bool, st: State) -> None:
@@ -368,6 +399,7 @@ def _truthy(machine: Machine, name: ast.Name, truth: bool, st: State) -> None:
         return
     if numeric(value):
         zero = Num(0, 0)
-        _narrow(machine, name, ast.NotEq if truth else ast.Eq, -INF if truth else 0, INF if truth else 0, zero, st)
+        limits: tuple[Count, Count] = (-INF, INF) if truth else (0, 0)
+        _narrow(machine, name, ast.NotEq if truth else ast.Eq, limits, zero, not truth, st)
     elif (value.refs or value.seq) and value.num is None and not (value.funcs or value.coros):
         _narrow_length(machine, name, 1 if truth else 0, INF if truth else 0, st)

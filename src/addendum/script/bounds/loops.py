@@ -43,6 +43,7 @@ def iterate(
     rounds = 0
     assuming = type(node) in _STATEMENTS
     bases: dict[int, Obj] = {}
+    acts = len(machine.acts)
     while True:
         rounds += 1
         del machine.returns[mark[0] :], machine.ends[mark[1] :]
@@ -54,8 +55,7 @@ def iterate(
             if searching and rounds > 1:
                 machine.quiet -= 1
         if assuming and not assumed_rightly(machine, run):
-            assuming = False
-            cover, rounds = start.copy(), 0
+            assuming, cover, rounds = False, start.copy(), 0
             bases.clear()
             bound = completed = known
             searching = known == INF
@@ -83,6 +83,9 @@ def iterate(
             if rounds > MAX_ROUNDS + 4:
                 raise TooInvolved(node)
         cover = wider
+    if bound > 1:
+        for act in list(machine.acts.values())[acts:]:
+            act.reentered = True  # there is one for each iteration
     return bound, _finish(machine, start, cover, run, (bound, completed), mark), run.back
 
 
@@ -98,7 +101,8 @@ def _finish(
 
     def leave(state: State) -> None:
         cost = plus(plus(pre, state.cost), each, before)
-        state.cost = plus(cost, state.shared.get(run.uid, own_shared))
+        state.cost = plus(plus(cost, state.shared.get(run.uid, own_shared)), state.late)
+        state.late = start.late
         state.shared = _outer_shared(start, run, state.shared, before)
         _outward(state, cover, run.uid)
 
@@ -113,7 +117,9 @@ def _finish(
         machine.handlers[-1].absorb(run.thrown)
     cost = plus(plus(pre, each, completed), own_shared if not run.back.dead else {})
     shared = _outer_shared(start, run, run.back.shared if not run.back.dead else {}, before)
+    late = start.late
     start.become(cover)
+    start.late = late
     start.cost = cost
     start.shared = shared
     return [state for state in run.breaks if not state.dead]

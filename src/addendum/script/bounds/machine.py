@@ -13,8 +13,8 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from addendum.script.bounds.contents import SWEPT_FROM, mix, plain, sweep
-from addendum.script.bounds.state import State
+from addendum.script.bounds.contents import SWEPT_FROM, mix, of_a_call, plain, sweep
+from addendum.script.bounds.state import Cost, State
 from addendum.script.bounds.values import (
     ANY_INT,
     ANY_NUMBER,
@@ -101,6 +101,8 @@ class Machine:
         self.steps_of: dict[int, Count] = {}
         self.index_lows: dict[int, Count] = {}
         self.active: list[int] = []
+        self.paid: list[Cost] = []
+        self.watch: State | None = None
         self.starts: dict[int, State] = {}
         self.begins: dict[int, dict[tuple[int, str], V]] = {}
         self.assumed: dict[int, list[tuple[int | tuple[int, str], bool, Count]]] = {}
@@ -188,24 +190,28 @@ class Machine:
             return NONE
         key = (act.key, name.id)
         value = st.vars.get(key)
-        if value is None:
+        if value is None or key in st.partial:
             self.missing.add(key)
-            return NONE
-        return value
+        return NONE if value is None else value
 
     def store(self, name: ast.Name, value: V, st: State) -> None:
         """Bind a name. A variable that an older activation's closures may still see is joined, not replaced."""
-        key = self.place(name)
-        if key is None:
+        home = self.homes[name]
+        act: Act | None = self.act
+        while act is not None and act.names is not home:
+            act = act.parent
+        if act is None:
             return
-        num = value.num
-        if key[0] != self.act.key and num is not None and num.sym is not None and num.sym[0] < 0:
-            value = plain(value)  # a parameter's symbol means nothing in another call
+        key = (act.key, name.id)
+        if key[0] != self.act.key and of_a_call(value):
+            value = plain(value)
         if key in self.volatile_vars:
             value = join(join(value, TOP), st.vars.get(key, NONE))
-        elif self.act.reentered and self.is_captured(name):
+        elif act.reentered and self.is_captured(name):
             value = join(value, st.vars.get(key, NONE))
         st.vars[key] = value
+        if key in st.partial:
+            st.partial -= {key}
 
     def bind(self, node: ast.AST, name: str, value: V, st: State) -> None:
         """Bind a name that isn't an `ast.Name` (a handler's, a pattern's, a function's) where `node` stands."""
@@ -215,7 +221,10 @@ class Machine:
             act = act.parent
         if act is not None:
             key = (act.key, name)
+            if key in self.volatile_vars:
+                value = join(join(value, TOP), st.vars.get(key, NONE))
             st.vars[key] = join(value, st.vars.get(key, value)) if act.reentered else value
+            st.partial -= {key}
 
     def is_captured(self, name: ast.Name) -> bool:
         """Whether a nested function or lambda reads a variable of this one."""
@@ -442,12 +451,16 @@ class Machine:
             if self.steps < 0:
                 raise TooInvolved(statement)
             STATEMENTS[type(statement)](self, statement, st)
-            if self.handlers:
-                self.handlers[-1].absorb(st)
+            self.may_stop(st)
             if st.dead:
                 return
             if statements is self.main and len(st.heap) > SWEPT_FROM:
                 sweep(st)
+
+    def may_stop(self, st: State) -> None:
+        """Note that an error may leave a `try` body here; also in the middle of a statement that changed something."""
+        if self.handlers:
+            self.handlers[-1].absorb(st)
 
     def settle(self, node: ast.expr, st: State) -> None:
         """Evaluate an expression for its effects only."""

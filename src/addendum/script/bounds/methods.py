@@ -18,6 +18,7 @@ from addendum.script.bounds.values import (
     NONE,
     TOP,
     Count,
+    Num,
     Obj,
     Seq,
     V,
@@ -25,6 +26,7 @@ from addendum.script.bounds.values import (
     join,
     join_all,
     literal,
+    numeric,
     said,
     span,
 )
@@ -95,6 +97,21 @@ def grow_foreign(machine: Machine, value: V, st: State, by: Count, elem: V = BOT
             )
 
 
+def replace_foreign(machine: Machine, value: V, st: State) -> None:
+    """An entry of unknown data got another value: lists in it keep their length, dicts may get one more."""
+    keep(machine, st, value)
+    for ref, obj in st.heap.items():
+        if obj.foreign:
+            by = 0 if obj.kind == "list" else 1
+            st.heap[ref] = obj._replace(
+                hi=obj.hi + by,
+                ghi=obj.ghi + by,
+                elem=join(obj.elem, join(TOP, value)),
+                key=join(obj.key, TOP) if by else obj.key,
+                fields=None,
+            )
+
+
 def keep(machine: Machine, st: State, value: V) -> None:
     """Note that a value was put into unknown data: lists in it may change there, functions may be called from there."""
     if not (value.refs or value.funcs or value.coros or value.seq):
@@ -111,7 +128,11 @@ def method(machine: Machine, node: ast.Call, func: ast.Attribute, st: State) -> 
     name = func.attr
     if isinstance(func.value, ast.Name) and func.value.id in ("json", "math", "re") and machine.is_module(func.value):
         args = arguments(machine, node, st)
-        return ANY_INT if func.value.id == "math" and name in ("ceil", "floor") else mix(args.all(), st)
+        if func.value.id == "math" and name in ("ceil", "floor", "trunc"):
+            value = args.items[0] if len(args.items) == 1 else TOP
+            # The ends of the interval are whole, so a whole number near one in it is in it as well.
+            return V(num=Num(value.num.lo, value.num.hi)) if value.num is not None and numeric(value) else ANY_INT
+        return mix(args.all(), st)
     if name == "fromkeys" and isinstance(func.value, ast.Name) and func.value.id == "dict":
         from addendum.script.bounds.functions import fromkeys
 
@@ -125,7 +146,10 @@ def method(machine: Machine, node: ast.Call, func: ast.Attribute, st: State) -> 
         machine.changes(node, receiver)
     handler = METHODS.get(name)
     if handler is not None:
-        return handler(machine, node, receiver, args, st)
+        out = handler(machine, node, receiver, args, st)
+        if name in MUTATORS:
+            machine.may_stop(st)
+        return out
     if receiver.refs or receiver.funcs or receiver.coros or receiver.seq:
         return mix([receiver, *args.all()], st)
     return TOP if not any(v.refs or v.funcs or v.coros for v in args.all()) else mix(args.all(), st)
@@ -291,32 +315,24 @@ def setdefault(machine: Machine, node: ast.Call, receiver: V, args: Args, st: St
     return found
 
 
-def _view(receiver: V, st: State, elem: V) -> V:
-    lo, hi = length(receiver, st)
-    live = receiver.refs
-    return V(seq=Seq(lo, hi, elem, None, live))
+def _view(receiver: V, st: State, kind: str, elem: V) -> V:
+    """What shows the entries of a dict; `elem` are those of unknown data."""
+    view = V(seq=Seq(INF, 0, BOTTOM, None, receiver.refs, view=(kind,))) if receiver.refs else BOTTOM
+    return view if receiver.refs and not receiver.top else join(view, V(seq=Seq(0, INF, elem)))
 
 
 def items(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
     key, value = elements(receiver, st), contents(receiver, st)
-    pair = V(seq=Seq(2, 2, join(key, value), (key, value)))
-    return _view(receiver, st, pair)
+    return _view(receiver, st, "items", V(seq=Seq(2, 2, join(key, value), (key, value))))
 
 
 def keys(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
-    return _view(receiver, st, elements(receiver, st))
+    """A dict is walked by its keys, so it stands for the view of them."""
+    return V(top=receiver.top, refs=receiver.refs) if receiver.refs or receiver.top else receiver
 
 
 def values(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
-    known = None
-    if len(receiver.refs) == 1 and not receiver.top:
-        obj = st.heap[next(iter(receiver.refs))]
-        if obj.fields is not None and obj.lo == obj.hi == len(obj.fields):
-            known = tuple(value for _, value in obj.fields)
-    view = _view(receiver, st, contents(receiver, st))
-    if known is not None and view.seq is not None:
-        return view._replace(seq=view.seq._replace(items=known))
-    return view
+    return _view(receiver, st, "values", contents(receiver, st))
 
 
 def copy(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:

@@ -15,7 +15,8 @@ Step = Callable[[State, int], frozenset[int]]
 
 @dataclass(slots=True)
 class Round:
-    """One run of the body: the state at its start, where it goes back to the start, and what one iteration costs."""
+    """One run of the body: the state at its start, where it goes back to the start, and what one iteration costs.
+    `left` are the states that leave the loop in it, `breaks` those that stay in the function."""
 
     uid: int
     begin_vars: dict[Key, V]
@@ -26,6 +27,7 @@ class Round:
     head_heap: dict[int, Obj]
     back: State
     breaks: list[State]
+    left: list[State]
     thrown: State | None
 
 
@@ -38,6 +40,7 @@ def run_once(
     machine.steps -= (len(state.vars) + len(state.heap)) >> 4  # a large state costs more to copy and to compare
     state.cost = {}
     state.shared = {}
+    state.late = {}
     for key, value in cover.vars.items():
         num = value.num
         if num is not None and key[0]:  # a module's constants don't change
@@ -52,12 +55,16 @@ def run_once(
     if machine.handlers:
         thrown = state.copy()
         machine.handlers.append(thrown)
+    marks = len(machine.returns), len(machine.ends)
     machine.active.append(uid)
+    machine.paid.append(start.cost)
     begin_vars, begin_heap = state.vars.copy(), state.heap.copy()
     machine.begins[uid] = begin_vars
     if assuming:
         machine.starts[uid] = start
     walked = enter(state, uid)
+    if thrown is not None:
+        thrown.absorb(state)
     head_vars, head_heap = state.vars.copy(), state.heap.copy()
     if not state.dead:
         body(state)
@@ -65,11 +72,13 @@ def run_once(
         machine.handlers.pop()
     machine.exits.pop()
     machine.active.pop()
+    machine.paid.pop()
     del machine.begins[uid]
     for other in exits.continues:
         state.absorb(other)
     missing, machine.missing = machine.missing, outer_missing | machine.missing
-    return Round(uid, begin_vars, begin_heap, walked, missing, head_vars, head_heap, state, exits.breaks, thrown)
+    left = [*exits.breaks, *[end for end, _ in machine.returns[marks[0] :]], *machine.ends[marks[1] :]]
+    return Round(uid, begin_vars, begin_heap, walked, missing, head_vars, head_heap, state, exits.breaks, left, thrown)
 
 
 def assumed_rightly(machine: Machine, run: Round) -> bool:

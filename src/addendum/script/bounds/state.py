@@ -7,7 +7,7 @@ were made are counted in it too, by their `Coro`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from addendum.script.bounds.values import Count, Obj, V, join, join_obj, times
@@ -17,9 +17,12 @@ Key = tuple[int, str]
 
 
 class State:
-    """Mutable; but a `cost` that was handed out is never changed, so copies share it. `dead`: no path comes here."""
+    """Mutable; but a `cost` that was handed out is never changed, so copies share it. `dead`: no path comes here.
+    `partial` are variables that only some of the paths to here have bound. `late` is what is still to be paid if the
+    loop is left here: coroutines of earlier iterations, which those that come to their end pay for.
+    """
 
-    __slots__ = ("_cost", "_own", "dead", "heap", "shared", "vars")
+    __slots__ = ("_cost", "_own", "dead", "heap", "late", "partial", "shared", "vars")
 
     def __init__(self, variables: dict[Key, V], heap: dict[int, Obj], cost: Cost) -> None:
         self.vars = variables
@@ -27,6 +30,8 @@ class State:
         self._cost = cost
         self._own = False  # whether nobody else has this cost
         self.shared: dict[int, Cost] = {}
+        self.late: Cost = {}
+        self.partial: frozenset[Key] = frozenset()
         self.dead = False
 
     @property
@@ -43,6 +48,8 @@ class State:
         """A state that changes on its own."""
         new = State(self.vars.copy(), self.heap.copy(), self.cost)
         new.shared = self.shared
+        new.partial = self.partial
+        new.late = self.late
         new.dead = self.dead
         return new
 
@@ -50,6 +57,8 @@ class State:
         """Take over another state's content."""
         self.vars, self.heap, self.cost, self.dead = other.vars, other.heap, other.cost, other.dead
         self.shared = other.shared
+        self.partial = other.partial
+        self.late = other.late
 
     def absorb(self, other: State) -> None:
         """Join another state into this one, which may be dead."""
@@ -60,6 +69,9 @@ class State:
             self.become(fresh)
             return
         mine = self.vars
+        if mine.keys() != other.vars.keys():
+            self.partial |= mine.keys() ^ other.vars.keys()
+        self.partial |= other.partial
         for key, value in [item for item in other.vars.items() if mine.get(item[0]) is not item[1]]:
             old = mine.get(key)
             mine[key] = value if old is None else join(old, value)
@@ -69,11 +81,20 @@ class State:
             heap[ident] = obj if known is None else join_obj(known, obj)
         if self.cost is not other.cost:
             self.cost = peak(self.cost, other.cost)
+        self.late = peak(self.late, other.late)
         if self.shared is not other.shared:
             self.shared = {
                 loop: peak(self.shared.get(loop, {}), other.shared.get(loop, {}))
                 for loop in self.shared.keys() | other.shared.keys()
             }
+
+    def forget(self, keys: Iterable[Key]) -> None:
+        """Drop variables that nothing can name any more."""
+        keys = list(keys)
+        for key in keys:
+            self.vars.pop(key, None)
+        if self.partial:
+            self.partial = self.partial.difference(keys)
 
     def spend(self, key: Any, count: Count = 1) -> None:
         """Add to the cost."""
@@ -85,6 +106,13 @@ class State:
         """Add a cost vector, `factor` times."""
         if more and factor:
             self.cost = plus(self.cost, more, factor)
+
+
+def nowhere() -> State:
+    """The state at a place that no path comes to."""
+    state = State({}, {}, {})
+    state.dead = True
+    return state
 
 
 def peak(a: Cost, b: Cost) -> Cost:
@@ -120,6 +148,8 @@ def visit(value: V, seen: Callable[[int], None]) -> None:
     for ref in value.refs:
         seen(ref)
     if value.seq is not None:
+        for ref in value.seq.live | value.seq.read:
+            seen(ref)
         visit(value.seq.elem, seen)
         for item in value.seq.items or ():
             visit(item, seen)

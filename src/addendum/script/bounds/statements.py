@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from typing import Final
 
-from addendum.script.bounds.calls import define
-from addendum.script.bounds.contents import contents, elements, length, mix, plain
+from addendum.script.bounds.calls import define, reach
+from addendum.script.bounds.conditions import fork, hold
+from addendum.script.bounds.contents import contents, elements, length, mix, plain, sources, stirred
 from addendum.script.bounds.expressions import combine, item_at, positions
-from addendum.script.bounds.guards import decide, refine
 from addendum.script.bounds.loops import Step, iterate, reaches
-from addendum.script.bounds.machine import STATEMENTS, Exits, Machine
-from addendum.script.bounds.methods import grow, grow_foreign, keep, spread
-from addendum.script.bounds.state import Cost, State, plus
+from addendum.script.bounds.machine import STATEMENTS, Exits, Machine, TooInvolved
+from addendum.script.bounds.methods import grow, grow_foreign, replace_foreign, spread
+from addendum.script.bounds.state import Cost, Key, State, nowhere, plus
 from addendum.script.bounds.values import (
     BOTTOM,
     INF,
     NONE,
     TOP,
+    Closure,
     Count,
     Num,
     Obj,
@@ -68,6 +70,7 @@ def _unpack(machine: Machine, target: ast.Tuple | ast.List, value: V, st: State)
     if not stars and known is not None and len(known) == count:
         for part, item in zip(target.elts, known, strict=True):
             assign(machine, part, item, st)
+            machine.may_stop(st)
         return
     lo, hi = length(value, st)
     for part in target.elts:
@@ -76,6 +79,7 @@ def _unpack(machine: Machine, target: ast.Tuple | ast.List, value: V, st: State)
             assign(machine, part.value, machine.new(st, Obj("list", rest.lo, rest.hi, rest.elem, site=part)), st)
         else:
             assign(machine, part, inner, st)
+        machine.may_stop(st)
 
 
 def set_item(machine: Machine, target: ast.Subscript, value: V, st: State) -> None:
@@ -129,10 +133,20 @@ def set_item(machine: Machine, target: ast.Subscript, value: V, st: State) -> No
         if obj.family is not None:
             spread(st, ref, obj.family, 0, added, value, plain(key) if obj.kind != "list" else BOTTOM)
     if container.top and not container.refs:
-        # One entry more, or another one: lists in unknown data keep their length.
-        keep(machine, st, value)
+        replace_foreign(machine, value, st)
     else:
         grow_foreign(machine, container, st, 1, value)
+
+
+_UNTOLD: Final = (ast.Subscript, ast.Name, ast.BinOp)
+"""What makes a list of unknown data, or something else that is as long."""
+
+
+def _lists(value: V, st: State) -> bool:
+    """Whether a value is made of displays of lists, and nothing else."""
+    if value.top or value.text is not None or value.seq is not None:
+        return False
+    return all(isinstance(st.heap[ref].site, ast.List) for ref in value.refs)
 
 
 def augmented(machine: Machine, node: ast.AugAssign, st: State) -> None:
@@ -150,6 +164,8 @@ def augmented(machine: Machine, node: ast.AugAssign, st: State) -> None:
     kind = type(node.op)
     if kind is ast.Add and old.refs:
         low, high = length(right, st)
+        if any(isinstance(st.heap[ref].site, _UNTOLD) for ref in old.refs) and not _lists(right, st):
+            low = 0  # it may be a text, and what has the same text keeps it
         grow(machine, old, st, low, high, elements(right, st))
         if not old.top and old.num is None and old.seq is None and old.text is None:
             return
@@ -178,17 +194,11 @@ def augmented(machine: Machine, node: ast.AugAssign, st: State) -> None:
 
 
 def condition(machine: Machine, node: ast.If, st: State) -> None:
-    machine.settle(node.test, st)
-    verdict = decide(machine, node.test, st)
-    if verdict is not None:
-        machine.block(node.body if verdict else node.orelse, st)
-        return
-    other = st.copy()
-    machine.steps -= (len(st.vars) + len(st.heap)) >> 5
-    refine(machine, node.test, True, st)
+    other = fork(machine, node.test, st)
+    if not st.dead and not other.dead:
+        machine.steps -= (len(st.vars) + len(st.heap)) >> 5
     if not st.dead:
         machine.block(node.body, st)
-    refine(machine, node.test, False, other)
     if not other.dead:
         machine.block(node.orelse, other)
     if not st.dead and not other.dead:
@@ -261,13 +271,14 @@ def _unroll(machine: Machine, node: ast.For, iterable: V, st: State) -> bool:
     known = apart(iterable, st)
     if known is None:
         return False
-    before = {ref: st.heap[ref].ghi for ref in iterable.refs}
+    before = {ref: st.heap[ref] for ref in sources(iterable)[1]}
     trial = st.copy()
     marks = len(machine.returns), len(machine.ends)
     exits = Exits()
     machine.exits.append(exits)
     for item in known:
         assign(machine, node.target, item, trial)
+        machine.may_stop(trial)
         machine.block(node.body, trial)
         for state in exits.continues:
             trial.absorb(state)
@@ -276,7 +287,7 @@ def _unroll(machine: Machine, node: ast.For, iterable: V, st: State) -> bool:
             break
     machine.exits.pop()
     states = [trial, *exits.breaks]
-    if any(ref in state.heap and state.heap[ref].ghi != grown for ref, grown in before.items() for state in states):
+    if any(stirred(before, state) for state in states):
         del machine.returns[marks[0] :], machine.ends[marks[1] :]
         return False
     machine.note(machine.loops, node, len(known))
@@ -334,24 +345,28 @@ def close_loop(machine: Machine, node: ast.AST, st: State, bound: Count, back: S
 def walk(machine: Machine, target: ast.expr, iterable: V, st: State) -> tuple[Step, Count]:
     """How a loop over a value begins an iteration, and how many there are at most."""
     hi = length(iterable, st)[1]
-    live = iterable.refs
+    live, read = sources(iterable)
     step: Count = 0
     low: Count = 0
     seq = iterable.seq
     if seq is not None:
-        live = live | seq.live
         if seq.step and not iterable.refs and not iterable.top:
             step = seq.step
             first = seq.elem.num or (seq.elem.seq.items[0].num if seq.elem.seq and seq.elem.seq.items else None)
             low = first.lo if first is not None else -INF
             step = step if low != -INF else 0
 
-    known = {ref: st.heap[ref].hi for ref in live}
+    known = {ref: st.heap[ref] for ref in read}
+    used = _used(seq.made, st) if seq is not None and seq.made else None
 
     def enter(state: State, uid: int) -> frozenset[int]:
         elem = elements(iterable, state)
-        if any(state.heap[ref].hi > most for ref, most in known.items()):
-            elem = _outgrown(elem, mix((V(refs=live),), state))
+        if used is not None and _used(seq.made, state) != used:  # type: ignore[union-attr]
+            raise TooInvolved(target)  # what is computed while it is walked depends on what the loop changes
+        if seq is not None and not seq.view and stirred(known, state):
+            now = V(refs=read)
+            more = mix((now,), state) if _nested(elem) else elements(now, state)
+            elem = _outgrown(elem, more, indexed=bool(seq.step))
         if step:
             machine.steps_of[uid] = step
             machine.index_lows[uid] = low
@@ -364,14 +379,25 @@ def walk(machine: Machine, target: ast.expr, iterable: V, st: State) -> tuple[St
     return enter, hi
 
 
-def _outgrown(elem: V, more: V) -> V:
-    """The element of an iterator whose list has grown since it was made: any index, and what was added."""
+def _nested(elem: V) -> bool:
+    """Whether an element is a tuple with another one in it, as those of an iterator over an iterator are."""
+    return elem.seq is not None and any(item.seq is not None for item in elem.seq.items or (elem.seq.elem,))
+
+
+def _used(functions: frozenset[Closure], st: State) -> tuple[dict[Key, V], dict[int, Obj]]:
+    """What functions read."""
+    variables, objects = reach([*functions], [], st)
+    inside = {key: plain(st.vars[key]) for key in variables}
+    return inside, {ref: st.heap[ref]._replace(glo=0, ghi=0) for ref in objects}
+
+
+def _outgrown(elem: V, more: V, *, indexed: bool) -> V:
+    """The element of an iterator whose sources have changed since it was made: any index, and what is there now."""
     if elem.num is not None:
         elem = renumbered(elem, Num(elem.num.lo, INF))
-    if elem.seq is not None and elem.seq.items is not None:
+    if elem.seq is not None and elem.seq.items:
         first, *rest = elem.seq.items
-        if first.num is not None:
-            first = renumbered(first, Num(first.num.lo, INF))
+        first = renumbered(first, Num(first.num.lo, INF)) if indexed and first.num is not None else join(first, more)
         items = (first, *[join(item, more) for item in rest])
         return elem._replace(seq=elem.seq._replace(items=items, elem=join(elem.seq.elem, join(more, first))))
     return join(elem, more)
@@ -393,10 +419,7 @@ def _indexed(elem: V, uid: int) -> V:
 
 def while_loop(machine: Machine, node: ast.While, st: State) -> None:
     def enter(state: State, uid: int) -> frozenset[int]:
-        machine.settle(node.test, state)
-        if decide(machine, node.test, state) is False:
-            state.dead = True
-        refine(machine, node.test, True, state)
+        hold(machine, node.test, True, state)
         return frozenset()
 
     def body(state: State) -> None:
@@ -404,12 +427,8 @@ def while_loop(machine: Machine, node: ast.While, st: State) -> None:
 
     bound, breaks, back = iterate(machine, node, st, INF, enter, body)
     close_loop(machine, node, st, bound, back, "loop", INF)
-    # The test that fails is evaluated once more.
-    machine.settle(node.test, st)
     endless = st.copy() if bound == INF else None
-    if decide(machine, node.test, st) is True:
-        st.dead = True
-    refine(machine, node.test, False, st)
+    hold(machine, node.test, False, st)  # the test that fails is evaluated once more
     if st.dead and endless is not None:
         finish(machine, endless)  # it never ends by itself, but what it cost until then was spent
     if node.orelse and not st.dead:
@@ -466,6 +485,9 @@ def attempt(machine: Machine, node: ast.Try, st: State) -> None:
     finally:
         machine.handlers.pop()
     ends: list[State] = []
+    escaped = nowhere()
+    if node.finalbody:
+        machine.handlers.append(escaped)  # what is raised on the way to `finally`
     if not st.dead:
         machine.block(node.orelse, st)
     for handler in node.handlers:
@@ -478,9 +500,12 @@ def attempt(machine: Machine, node: ast.Try, st: State) -> None:
         ends.append(state)
     for state in ends:
         st.absorb(state)
+    if node.finalbody:
+        machine.handlers.pop()
     if machine.handlers or machine.raises(node):
         if node.finalbody:
             thrown = thrown.copy()
+            thrown.absorb(escaped)
             machine.block(node.finalbody, thrown)
         finish(machine, thrown)
     if node.finalbody:
@@ -511,9 +536,9 @@ def matched(machine: Machine, node: ast.Match, st: State) -> None:
             elif isinstance(part, ast.MatchMapping) and part.rest is not None:
                 machine.bind(part, part.rest, inside, state)
         if case.guard is not None:
-            machine.settle(case.guard, state)
+            other = fork(machine, case.guard, state)
             st.absorb(state)
-            refine(machine, case.guard, True, state)
+            st.absorb(other)
         if not state.dead:
             machine.block(case.body, state)
         ends.append(state)
@@ -529,8 +554,7 @@ def definition(machine: Machine, node: ast.FunctionDef | ast.AsyncFunctionDef, s
 
 
 def asserted(machine: Machine, node: ast.Assert, st: State) -> None:
-    machine.settle(node.test, st)
-    refine(machine, node.test, True, st)
+    finish(machine, fork(machine, node.test, st))
 
 
 def nothing(machine: Machine, node: ast.stmt, st: State) -> None:

@@ -60,6 +60,10 @@ class Seq(NamedTuple):
     `live` are the lists that a lazy iterator reads while it is walked. `share` says that over all iterations
     of a loop the lengths add up to no more than a total: (loop, total). The elements, or their first items, are
     integers that rise by at least `step` from one to the next, if it isn't zero.
+
+    A `view` shows what its `live` objects hold when it is walked: their "values" or "items", or each (of an "iter").
+    What a lazy iterator yields comes from the `read` objects as well, which end no walk, and from the functions in
+    `made`.
     """
 
     lo: Count
@@ -69,6 +73,9 @@ class Seq(NamedTuple):
     live: frozenset[int] = frozenset()
     share: tuple[int, Count] | None = None
     step: Count = 0
+    view: tuple[str, ...] = ()
+    read: frozenset[int] = frozenset()
+    made: frozenset[Closure] = frozenset()
 
 
 class Closure:
@@ -104,7 +111,8 @@ Text = str | tuple[Count, Count]
 
 
 class V(NamedTuple):
-    """An abstract value: the join of everything that it may be. `real`: its number may be a float."""
+    """An abstract value: the join of everything that it may be. `real`: its number may be a float; `odd`: it may be the
+    one that is in no order with any other, for which no limit holds."""
 
     top: bool = False
     num: Num | None = None
@@ -115,6 +123,7 @@ class V(NamedTuple):
     text: Text | None = None
     real: bool = False
     null: bool = False
+    odd: bool = False
 
 
 class Obj(NamedTuple):
@@ -145,7 +154,7 @@ BOTTOM: Final = V()
 NONE: Final = V(null=True)
 TOP: Final = V(top=True)
 ANY_INT: Final = V(num=Num())
-ANY_NUMBER: Final = V(num=Num(), real=True)
+ANY_NUMBER: Final = V(num=Num(), real=True, odd=True)
 
 
 _new: Final = tuple.__new__
@@ -154,19 +163,25 @@ _new: Final = tuple.__new__
 
 def renumbered(value: V, num: Num | None) -> V:
     """The value with another number in it."""
-    top, _, seq, refs, funcs, coros, text, real, null = value
-    return _new(V, (top, num, seq, refs, funcs, coros, text, real, null))
+    top, _, seq, refs, funcs, coros, text, real, null, odd = value
+    return _new(V, (top, num, seq, refs, funcs, coros, text, real, null, odd))
 
 
 def numeric(value: V) -> bool:
     """Whether a value is a number, or None, and nothing else."""
-    top, num, seq, refs, funcs, coros, text, _, _ = value
+    top, num, seq, refs, funcs, coros, text, _, _, _ = value
     return num is not None and not (top or refs or funcs or coros) and seq is None and text is None
+
+
+def wordy(value: V) -> bool:
+    """Whether a value is a text, or None, and nothing else."""
+    top, num, seq, refs, funcs, coros, text, _, _, _ = value
+    return text is not None and not (top or refs or funcs or coros) and num is None and seq is None
 
 
 def said(value: V) -> str | None:
     """The text that a value is, if it is that one and nothing else."""
-    top, num, seq, refs, funcs, coros, text, _, null = value
+    top, num, seq, refs, funcs, coros, text, _, null, _ = value
     if type(text) is not str or top or null or refs or funcs or coros or num is not None or seq is not None:
         return None
     return text
@@ -185,17 +200,17 @@ def present(value: V) -> V:
 def integer(lo: Count, hi: Count | None = None) -> V:
     """An integer in [lo, hi]; exactly `lo` without `hi`."""
     num = _new(Num, (lo, lo if hi is None else hi, None, 0, 0))
-    return _new(V, (False, num, None, _NOTHING, _NOTHING, _NOTHING, None, False, False))
+    return _new(V, (False, num, None, _NOTHING, _NOTHING, _NOTHING, None, False, False, False))
 
 
 def reference(ident: int) -> V:
     """One object on the heap."""
-    return _new(V, (False, None, None, frozenset((ident,)), _NOTHING, _NOTHING, None, False, False))
+    return _new(V, (False, None, None, frozenset((ident,)), _NOTHING, _NOTHING, None, False, False, False))
 
 
 def literal(text: str) -> V:
     """A text that is known."""
-    return _new(V, (False, None, None, _NOTHING, _NOTHING, _NOTHING, text, False, False))
+    return _new(V, (False, None, None, _NOTHING, _NOTHING, _NOTHING, text, False, False, False))
 
 
 def interval(lo: Count, hi: Count, sym: Sym | None = None, dlo: Count = 0, dhi: Count = 0) -> Num:
@@ -230,7 +245,18 @@ def join_seq(a: Seq | None, b: Seq | None) -> Seq | None:
     if a.items is not None and b.items is not None and len(a.items) == len(b.items):
         items = tuple(join(x, y) for x, y in zip(a.items, b.items, strict=True))
     share = a.share if a.share == b.share else None
-    return Seq(min(a.lo, b.lo), max(a.hi, b.hi), join(a.elem, b.elem), items, a.live | b.live, share, 0)
+    return Seq(
+        min(a.lo, b.lo),
+        max(a.hi, b.hi),
+        join(a.elem, b.elem),
+        items if a.view == b.view == () else None,
+        a.live | b.live,
+        share,
+        0,
+        tuple(sorted({*a.view, *b.view})),
+        a.read | b.read,
+        a.made | b.made,
+    )
 
 
 def join(a: V, b: V) -> V:
@@ -243,8 +269,8 @@ def join(a: V, b: V) -> V:
         return a
     if a == BOTTOM:
         return b
-    top, num, seq, refs, funcs, coros, text, real, null = a
-    top2, num2, seq2, refs2, funcs2, coros2, text2, real2, null2 = b
+    top, num, seq, refs, funcs, coros, text, real, null, odd = a
+    top2, num2, seq2, refs2, funcs2, coros2, text2, real2, null2, odd2 = b
     if num is not None or num2 is not None:
         num = join_num(num, num2)
     if seq is not None or seq2 is not None:
@@ -257,7 +283,7 @@ def join(a: V, b: V) -> V:
         coros = coros | coros2 if coros else coros2
     if text != text2:
         text = None if top or top2 else join_text(text, text2)
-    return _new(V, (top or top2, num, seq, refs, funcs, coros, text, real or real2, null or null2))
+    return _new(V, (top or top2, num, seq, refs, funcs, coros, text, real or real2, null or null2, odd or odd2))
 
 
 def join_all(values: Iterable[V]) -> V:
@@ -280,6 +306,8 @@ def join_fields(a: Obj, b: Obj) -> tuple[tuple[Any, V], ...] | None:
     if a.fields is None or b.fields is None:
         return None
     left, right = dict(a.fields), dict(b.fields)
+    if left.keys() == right.keys():
+        return tuple([(name, join(left[name], right[name])) for name in left]) if [*left] == [*right] else None
     merged: list[tuple[Any, V]] = []
     for name in left.keys() | right.keys():
         x, y = left.get(name), right.get(name)

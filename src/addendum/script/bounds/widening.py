@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from addendum.script.bounds.aging import aging as age
-from addendum.script.bounds.contents import mix
+from addendum.script.bounds.contents import mix, plain
 from addendum.script.bounds.machine import Machine
 from addendum.script.bounds.rounds import Round
 from addendum.script.bounds.state import Key, State
@@ -19,6 +19,7 @@ from addendum.script.bounds.values import (
     join_family,
     join_obj,
     renumbered,
+    span,
     times,
 )
 
@@ -26,7 +27,10 @@ from addendum.script.bounds.values import (
 def widen(
     machine: Machine, start: State, cover: State, run: Round, bound: Count, rounds: int, bases: dict[int, Obj]
 ) -> tuple[State, bool]:
-    """The state that covers `bound` iterations of what the run showed, and whether it is the one that was covered."""
+    """The state that covers `bound` iterations of what the run showed, and whether it is the one that was covered.
+
+    It isn't when a variable that an iteration binds may be read, or taken out of the loop, by a later one that doesn't.
+    """
     back = run.back
     if back.dead:
         return cover, True
@@ -43,8 +47,12 @@ def widen(
             value = aging.value(value)
         if old is None:
             out = out or cover.copy()
-            out.vars[key] = _flat(value)
-            same = same and key not in run.missing
+            out.vars[key] = plain(value)
+            same = (
+                same
+                and key not in run.missing
+                and all(key in left.vars and key not in left.partial for left in run.left)
+            )
             continue
         if old is value:
             continue
@@ -101,6 +109,8 @@ def _wider_value(
         value, old = renumbered(value, moved), renumbered(old, moved)
     elif num is not None and num.sym is not None and num.sym[0] == own[0]:
         value = renumbered(value, Num(num.lo, num.hi))
+    if value.seq is not None:
+        value = value._replace(seq=plain(V(seq=value.seq)).seq)  # what is in a tuple is of one iteration
     new = join(old, value)
     if rounds > 1 and new != old:
         new = _stretched(old, new)
@@ -111,8 +121,9 @@ def _wider_value(
 
 def _spilled(value: V) -> V:
     """Unknown data that holds what the value, or a tuple in it, holds."""
-    out = V(True, Num(), None, value.refs, value.funcs, value.coros, None, True)
+    out = V(True, Num(), None, value.refs, value.funcs, value.coros, None, True, odd=True)
     if value.seq is not None:
+        out = out._replace(refs=out.refs | value.seq.live | value.seq.read)
         for item in (value.seq.elem, *(value.seq.items or ())):
             out = join(out, _spilled(item))
     return out
@@ -127,6 +138,9 @@ def _stretched(old: V, new: V) -> V:
                 new.num.hi if new.num.hi <= old.num.hi else INF,
             )
         )
+    if new.text is not None and new.text != old.text and old.text is not None:
+        lo, hi = span(new.text)
+        new = new._replace(text=(lo if lo >= span(old.text)[0] else 0, hi if hi <= span(old.text)[1] else INF))
     if new.seq is not None and old.seq is not None and new.seq != old.seq:
         new = new._replace(
             seq=new.seq._replace(
