@@ -36,7 +36,7 @@ from addendum.sandbox.ahead import Ahead
 from addendum.sandbox.away import Away
 from addendum.sandbox.claims import Claims, over
 from addendum.sandbox.confine import MontyLauncher, bubblewrap
-from addendum.sandbox.keeper import Keeper
+from addendum.sandbox.keeper import Keeper, closed
 from addendum.sandbox.paths import refuse
 from addendum.sandbox.prelude import prelude
 
@@ -152,9 +152,7 @@ class EmbeddedSandbox:
         try:
             return Away(self._threads, go_on)
         except RuntimeError:
-            raise SandboxCrashed(
-                "The sandbox was closed.", hint="Run it again; the run goes on where it was."
-            ) from None
+            raise closed() from None
 
     def close(self) -> None:
         """End the workers."""

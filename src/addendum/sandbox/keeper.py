@@ -10,7 +10,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from addendum.errors import SandboxCrashed
+
 T = TypeVar("T")
+
+
+def closed() -> SandboxCrashed:
+    """Return what whoever still wanted something of a sandbox is told when another thread has closed it."""
+    return SandboxCrashed("The sandbox was closed.", hint="Run it again; the run goes on where it was.")
 
 
 class Keeper:
@@ -20,8 +27,12 @@ class Keeper:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"addendum-{name}")
 
     def run(self, start: Callable[[], T]) -> T:
-        """Return what `start` returns in the keeper's thread, or raise what it raises."""
-        return self._thread.submit(start).result()
+        """Return what `start` returns in the keeper's thread, or raise what it raises; `SandboxCrashed` once closed."""
+        try:
+            begun = self._thread.submit(start)
+        except RuntimeError:
+            raise closed() from None
+        return begun.result()
 
     def later(self, start: Callable[[], object]) -> None:
         """Have the keeper's thread call `start` when it has time. What it raises is dropped: the next `run` sees it."""

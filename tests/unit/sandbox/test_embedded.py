@@ -78,6 +78,21 @@ def test_a_closed_sandbox_opens_nothing() -> None:
         sandbox.open(SCRIPT, None, limits=Limits(), nonce="n")
 
 
+def test_a_sandbox_that_is_closed_while_a_worker_is_asked_for_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By another thread, once the pool was found."""
+    sandbox = EmbeddedSandbox(look=nothing)
+    found = sandbox._start
+
+    def closed_then() -> object:
+        pool = found()
+        sandbox.close()
+        return pool
+
+    monkeypatch.setattr(sandbox, "_start", closed_then)
+    with pytest.raises(SandboxCrashed, match="was closed"):
+        sandbox.open(SCRIPT, None, limits=Limits(), nonce="n")
+
+
 def gone(pid: int) -> bool:
     """Say whether a process ends within some seconds."""
     for _ in range(500):

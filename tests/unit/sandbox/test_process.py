@@ -135,6 +135,14 @@ def test_closing_ends_the_workers_that_wait() -> None:
     assert taken.process.returncode is not None
 
 
+def test_nothing_is_started_after_the_end() -> None:
+    """Whoever still wants a worker, in another thread, is told."""
+    workers = Workers("test", lambda: Launch((sys.executable, "-I", "-S", "-c", SPEAK)), 0)
+    workers.close()
+    with pytest.raises(SandboxCrashed, match="was closed"):
+        workers.take()
+
+
 def test_a_session_that_is_forgotten_ends_its_worker() -> None:
     """A host that forgets to close a session doesn't gather workers."""
     opened = session("put(s=1, say=call); put(s=2, wait=1); get()")
