@@ -95,7 +95,7 @@ def test_a_sandbox_that_is_closed_while_a_worker_is_asked_for_says_so(monkeypatc
 
 def gone(pid: int) -> bool:
     """Say whether a process ends within some seconds."""
-    for _ in range(500):
+    for _ in range(3000):
         if not Path(f"/proc/{pid}").exists():
             return True
         time.sleep(0.01)
