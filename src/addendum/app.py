@@ -139,7 +139,8 @@ class App(Writing):
     `grant` is what a run gets when none is given, everything without limits if it is None. `backoff` is the pause
     before a first retry, in seconds. Raises `ConfigError`.
 
-    Safe to use from several threads; one run is driven by one caller at a time (`RunBusy`).
+    Safe to use from several threads; one run is driven by one caller at a time (`RunBusy`). It is of the process that
+    used it first: a child that was forked later makes its own (`UsageError`), and has no Monty (`SandboxMissing`).
     """
 
     def __init__(

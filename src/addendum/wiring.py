@@ -432,7 +432,8 @@ def _redact(provider: Provider | None) -> Callable[[str], str]:
 
 class Parts:
     """The store, the sandbox and what watches runs, opened when they are first needed. What was passed as an object
-    stays its owner's."""
+    stays its owner's. They are of the process that needed them first: a fork's child has none of their threads, and a
+    lock that one of these held is held there for ever."""
 
     def __init__(
         self,
@@ -447,9 +448,15 @@ class Parts:
         self._watch = watch
         self._close = close
         self._closed = False
+        self._pid = 0
 
     def opened(self) -> tuple[Store, Sandbox, Watchers]:
-        """Return all three. Raises `UsageError` once it was closed, and `ConfigError`."""
+        """Return all three. Raises `UsageError` once it was closed and in a fork's child, and `ConfigError`."""
+        if self._elsewhere:
+            raise UsageError(
+                "This App was opened by the process that forked this one.", hint="Make another one in this process."
+            )
+        self._pid = os.getpid()
         with self._lock:
             if self._closed:
                 raise UsageError("This App is closed.", hint="Make another one.")
@@ -464,7 +471,10 @@ class Parts:
             return self._opened
 
     def close(self) -> None:
-        """Close what was opened by name, each part whatever becomes of the others."""
+        """Close what was opened by name, each part whatever becomes of the others. What another process has opened is
+        that one's to close."""
+        if self._elsewhere:
+            return
         with self._lock:
             opened, self._opened, self._closed = self._opened, None, True
         with ExitStack() as closing:
@@ -476,6 +486,11 @@ class Parts:
                 if isinstance(sandbox_name, str):
                     closing.callback(sandbox.close)
                 closing.callback(watchers.close)
+
+    @property
+    def _elsewhere(self) -> bool:
+        """Whether this process was forked from the one that they are of."""
+        return self._pid not in (0, os.getpid())
 
 
 def recall(context: Context, run: str) -> None:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import queue
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from concurrent.futures import Future
 from typing import Any, Final, Generic, TypeVar
+
+from addendum.errors import UsageError
 
 T = TypeVar("T")
 Seen = Mapping[str, Any]
@@ -29,6 +32,7 @@ class Driven(Generic[T]):
         self.stop = stop
         self._function = function
         self._future: Future[T] = Future()
+        self._pid = os.getpid()
         self._context = contextvars.copy_context()
         threading.Thread(target=self._run, name="addendum-run", daemon=True).start()
 
@@ -42,8 +46,15 @@ class Driven(Generic[T]):
 
     @property
     def running(self) -> bool:
-        """Whether it hasn't ended yet."""
-        return not self._future.done()
+        """Whether it hasn't ended yet. In a fork's child there is nothing that runs."""
+        return self._pid == os.getpid() and not self._future.done()
+
+    def check(self) -> None:
+        """Raise `UsageError` in a fork's child: nobody there drives it, and waiting for it would never end."""
+        if self._pid != os.getpid():
+            raise UsageError(
+                "This run is driven by another process.", hint="A process that was forked can look at it in the store."
+            )
 
     def on_end(self, callback: Callable[[], None]) -> None:
         """Call a function once it has ended, in its thread; at once if it has."""
@@ -104,6 +115,7 @@ def events(
     try:
         while (event := seen.get()) is not _ENDED:
             yield event
+            driven.check()
     finally:
         if driven.running:
             driven.leave()
@@ -121,6 +133,7 @@ async def events_ahead(
     try:
         while (event := await seen.get()) is not _ENDED:
             yield event
+            driven.check()
     finally:
         if driven.running:
             await driven.left()

@@ -15,6 +15,7 @@ from addendum.errors import SandboxMissing
 from addendum.ports import Limits, Script
 from addendum.sandbox import seccomp
 from addendum.sandbox.confine import BASE, MISSING, binds, bubblewrap, libraries, memory_file
+from addendum.sandbox.keeper import OneProcess
 from addendum.sandbox.process import PYTHON, Launch, ProcessSession, Workers, worker
 
 
@@ -28,6 +29,7 @@ class BwrapSandbox:
         self._spares = spares
         self._workers: Workers | None = None
         self._lock = threading.Lock()
+        self._process = OneProcess()
 
     def describe(self) -> str:
         """Return one line for a person: what confines the script."""
@@ -38,13 +40,16 @@ class BwrapSandbox:
         return ProcessSession(self._start(), script, args, limits, nonce)
 
     def close(self) -> None:
-        """End the workers that wait."""
+        """End the workers that wait. In a fork's child there are none to end."""
+        if self._process.elsewhere:
+            return
         with self._lock:
             workers, self._workers = self._workers, None
         if workers is not None:
             workers.close()
 
     def _start(self) -> Workers:
+        self._process.use()
         with self._lock:
             if self._workers is None:
                 path, why = bubblewrap()

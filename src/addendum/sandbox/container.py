@@ -20,6 +20,7 @@ from addendum.sandbox import seccomp
 from addendum.sandbox.allowlist import profile
 from addendum.sandbox.engine import Engine, Image, Program
 from addendum.sandbox.image import find
+from addendum.sandbox.keeper import OneProcess
 from addendum.sandbox.prelude import guest
 from addendum.sandbox.process import PYTHON, Launch, ProcessSession, Workers, worker
 
@@ -68,6 +69,7 @@ class ContainerSandbox:
         self._workers: Workers | None = None
         self._found: tuple[Engine, Image] | None = None
         self._lock = threading.Lock()
+        self._process = OneProcess()
 
     def describe(self) -> str:
         """Return one line for a person: what confines the script."""
@@ -85,7 +87,9 @@ class ContainerSandbox:
         return ProcessSession(self._start(), script, args, limits, nonce)
 
     def close(self) -> None:
-        """End the containers that wait."""
+        """End the containers that wait. In a fork's child there are none to end."""
+        if self._process.elsewhere:
+            return
         with self._lock:
             workers, self._workers = self._workers, None
         if workers is not None:
@@ -98,6 +102,7 @@ class ContainerSandbox:
         return self._found
 
     def _start(self) -> Workers:
+        self._process.use()
         with self._lock:
             if self._workers is None:
                 engine, image = self._look()

@@ -7,12 +7,14 @@ Only Monty's synchronous API is used: the asynchronous one aborts the host at it
 from __future__ import annotations
 
 import json
+import os
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final, Literal, NoReturn
+from typing import ClassVar, Final, Literal, NoReturn
 
 from pydantic_monty import (
     FunctionSnapshot,
@@ -36,7 +38,7 @@ from addendum.sandbox.ahead import Ahead
 from addendum.sandbox.away import Away
 from addendum.sandbox.claims import Claims, over
 from addendum.sandbox.confine import MontyLauncher, bubblewrap
-from addendum.sandbox.keeper import Keeper, closed
+from addendum.sandbox.keeper import Keeper, OneProcess, closed
 from addendum.sandbox.paths import refuse
 from addendum.sandbox.prelude import prelude
 
@@ -65,6 +67,10 @@ class EmbeddedSandbox:
 
     name = "embedded"
     interpreter: Literal["monty", "cpython"] = "monty"
+    _process: ClassVar = OneProcess(
+        "Monty", hint="Fork before the first script is run, start processes by `spawn`, or choose the backend `bwrap`."
+    )
+    """Of Monty's library, whose threads are all sandboxes'."""
 
     def __init__(
         self,
@@ -86,8 +92,11 @@ class EmbeddedSandbox:
         self._free = threading.Semaphore(max_workers)
         """The workers that no session has: who waits for one waits here, where the end of the sandbox wakes it."""
         self._pool: Monty | None = None
+        self._out: dict[int, MontySession] = {}
+        """The sessions that were taken of the pool."""
         self._launcher: MontyLauncher | None = None
         self._closed = False
+        _SANDBOXES[id(self)] = self
 
     @property
     def confined(self) -> bool:
@@ -102,13 +111,15 @@ class EmbeddedSandbox:
 
     def prepare(self, limits: Limits) -> None:
         """Have a worker ready for the next `open` with these limits; see `ports.Preparing`."""
-        if limits.turn_seconds <= MAX_TURN:
+        if limits.turn_seconds <= MAX_TURN and not self._process.elsewhere:
+            self._process.use()
             self._ahead.prepare(_limits(limits))
 
     def open(self, script: Script, args: Json, *, limits: Limits, nonce: str) -> EmbeddedSession:
         """Take a worker and prepare it. Raises `SandboxMissing`, `SandboxCrashed` if no worker gets free in time."""
         if limits.turn_seconds > MAX_TURN:
             raise UsageError(f"A turn can take {MAX_TURN:g} seconds at most.", hint="Lower `turn_seconds`.")
+        self._process.use()
         inside = _limits(limits)
         session = self._ahead.take(inside)
         if session is not None:
@@ -117,6 +128,7 @@ class EmbeddedSandbox:
 
     def give_back(self, session: MontySession) -> None:
         """Let another script have a session's worker, or a new one in its place."""
+        self._out.pop(id(session), None)
         try:
             session.__exit__(None, None, None)
         finally:
@@ -141,7 +153,9 @@ class EmbeddedSandbox:
             checkout = pool.checkout(
                 limits=limits, assert_message_annotations=False, os_policy=POLICY, print_flush_interval=1.0
             )
-            return self._keeper.run(checkout.__enter__)
+            session = self._keeper.run(checkout.__enter__)
+            self._out[id(session)] = session
+            return session
         except BaseException as error:
             self._free.release()
             if isinstance(error, MontyError | OSError):
@@ -156,7 +170,9 @@ class EmbeddedSandbox:
             raise closed() from None
 
     def close(self) -> None:
-        """End the workers."""
+        """End the workers. In a fork's child there are none to end."""
+        if self._process.elsewhere:
+            return
         with self._lock:
             self._closed = True
         self._ahead.close()
@@ -171,10 +187,19 @@ class EmbeddedSandbox:
             launcher.close()  # last: a worker that is just being started reads its launcher yet
         self._threads.shutdown(wait=False)
 
+    def _forked(self) -> None:
+        """Keep what is Monty's for ever in a fork's child. Its pool and its sessions end their workers when they are
+        collected, which are the parent's: it would wait for them in vain."""
+        import ctypes  # only here: no other process needs it
+
+        for each in (self._pool, *self._out.values()):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
+
     def _hint(self) -> str:
         return "Run `addendum sandbox verify` to see what is missing."
 
     def _start(self) -> tuple[Monty, MontyLauncher]:
+        self._process.use()
         with self._lock:
             if self._closed:
                 raise SandboxMissing("The sandbox was closed.", hint="Make a new one.")
@@ -436,3 +461,18 @@ def _limits(limits: Limits) -> ResourceLimits:
 
 def _drop(stream: str, text: str) -> None:
     """Take what `print` writes; a script shows progress by ctx.log."""
+
+
+_SANDBOXES: Final[weakref.WeakValueDictionary[int, EmbeddedSandbox]] = weakref.WeakValueDictionary()
+"""Those of this process."""
+
+
+def _in_child() -> None:
+    for reference in _SANDBOXES.valuerefs():
+        sandbox = reference()
+        if sandbox is not None:
+            sandbox._forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

@@ -6,11 +6,12 @@ started the worker (PR_SET_PDEATHSIG): a worker that a short-lived thread starte
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from addendum.errors import SandboxCrashed
+from addendum.errors import SandboxCrashed, SandboxMissing
 
 T = TypeVar("T")
 
@@ -18,6 +19,27 @@ T = TypeVar("T")
 def closed() -> SandboxCrashed:
     """Return what whoever still wanted something of a sandbox is told when another thread has closed it."""
     return SandboxCrashed("The sandbox was closed.", hint="Run it again; the run goes on where it was.")
+
+
+class OneProcess:
+    """Says which process something is of: the one that used it first. A fork's child has none of its threads, may not
+    touch its workers, and would wait for ever for a lock that one of these threads held."""
+
+    def __init__(self, what: str = "This sandbox", hint: str = "Open one in this process.") -> None:
+        self._what = what
+        self._hint = hint
+        self._pid = 0
+
+    def use(self) -> None:
+        """Raise `SandboxMissing` if this process was forked from the one that it is of."""
+        if self.elsewhere:
+            raise SandboxMissing(f"{self._what} was opened by the process that forked this one.", hint=self._hint)
+        self._pid = os.getpid()
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether it is of another process."""
+        return self._pid not in (0, os.getpid())
 
 
 class Keeper:

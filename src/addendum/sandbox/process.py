@@ -68,6 +68,7 @@ class Worker:
 
     def __init__(self, launch: Launch) -> None:
         self.launch = launch
+        self._starter = os.getpid()
         self.process = subprocess.Popen(
             launch.command,
             env=dict(launch.environment),
@@ -93,7 +94,9 @@ class Worker:
         return self.process.pid if self.launch.look is None else self.launch.look()
 
     def end(self) -> None:
-        """End the process and all that it started, and wait until it is gone."""
+        """End the process and all that it started, and wait until it is gone. It is nothing to a fork's child."""
+        if self._starter != os.getpid():
+            return
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 pipe.close()

@@ -45,6 +45,8 @@ class SqlStore:
         self._database = database
         self._clock = clock
         self._leases: set[Lease] = set()
+        self._pid = os.getpid()
+        """Whose leases these are: a fork's child drives none of its parent's runs."""
         self._heads: OrderedDict[str, Head] = OrderedDict()
         """Where the journals ended that were written to last, `HEADS` of them. It may be wrong by now, or was never
         committed: an entry that is sealed after such a head is inserted only if the journal ends with its chain. It is
@@ -311,7 +313,7 @@ class SqlStore:
         return check_blob(rows[0][0] if rows else None, digest, self._database.where)
 
     def close(self) -> None:
-        for lease in tuple(self._leases):
+        for lease in tuple(self._leases) if self._pid == os.getpid() else ():
             try:
                 self.release(lease)
             except StoreError:

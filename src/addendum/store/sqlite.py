@@ -11,6 +11,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -33,6 +34,9 @@ WAITED: Final = 0.001
 
 BUSY_SECONDS: Final = 5.0
 """How long to wait for another process's transaction."""
+
+FORK_SECONDS: Final = 1.0
+"""How long a fork waits for another thread's statement or transaction."""
 
 
 class SqliteStore(SqlStore):
@@ -66,6 +70,7 @@ class SqliteDatabase:
         """Of a file that was opened as one that doesn't change: how it looked."""
         self._inherited: list[sqlite3.Connection] = []
         self._closed = False
+        _DATABASES[id(self)] = self
 
     def read(self, statement: str, values: Values, *, budget: int | None = None) -> list[Row]:
         with self._lock:
@@ -113,6 +118,10 @@ class SqliteDatabase:
                     connection.close()
                 except sqlite3.Error as error:
                     raise explain(error, self.where) from error
+
+    def _forked(self) -> None:
+        """Begin anew in a fork's child: whoever had the lock isn't there, nor what it was doing."""
+        self._lock, self._inside = threading.RLock(), None
 
     def _ready(self, *, check: bool = True) -> sqlite3.Connection:
         if self._closed:
@@ -342,3 +351,39 @@ def _sync(folder: Path) -> None:
         pass  # not every file system can; SQLite lives with it too
     finally:
         os.close(descriptor)
+
+
+# --- forks ------------------------------------------------------------------------------------------------------------
+
+_DATABASES: Final[weakref.WeakValueDictionary[int, SqliteDatabase]] = weakref.WeakValueDictionary()
+"""Those of this process."""
+_HELD: Final[list[SqliteDatabase]] = []
+"""Those whose locks the thread has that forks."""
+
+
+def _databases() -> list[SqliteDatabase]:
+    found = (reference() for reference in _DATABASES.valuerefs())
+    return sorted((database for database in found if database is not None), key=id)
+
+
+def _before_fork() -> None:
+    """Have no other thread inside SQLite: its own locks, and what it knows of those on the file, are copied as they
+    are, for whatever connection the child opens."""
+    _HELD[:] = [database for database in _databases() if database._lock.acquire(timeout=FORK_SECONDS)]
+
+
+def _after_fork() -> None:
+    held = _HELD.copy()
+    _HELD.clear()
+    for database in held:
+        database._lock.release()
+
+
+def _in_child() -> None:
+    _HELD.clear()
+    for database in _databases():
+        database._forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)

@@ -228,6 +228,8 @@ class MemoryStore:
         self._data = None
 
     def _shared(self) -> _Shared:
+        if self._here.pid != os.getpid():
+            raise StoreUnavailable("This store is in the memory of another process.", hint="Name a path for a store.")
         if self._data is None:
             raise StoreUnavailable("The store in memory is closed.", hint="Open it again.")
         return self._data
