@@ -8,20 +8,23 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from addendum.errors import ConfigError
 from addendum.mcp.drives import Drives
 from addendum.mcp.gate import PATH, Address, Bearer, rules
 
 CLOSING: Final = 2
-"""Seconds that open connections get at the end, once every run has come to its clean end."""
+"""Seconds that open connections get at the end, once every run has come to its clean end and was answered for."""
+ANSWERING: Final = 30.0
+"""Seconds that the answers to requests get before that, on a machine that has much else to do."""
 BODY: Final = 4 * 1024 * 1024
 """Bytes of one request over HTTP."""
 
@@ -73,8 +76,9 @@ async def over_http(
     app = server.streamable_http_app(
         streamable_http_path=PATH, max_request_body_size=BODY, transport_security=rules(listener.address, names)
     )
+    waited_for = _WaitedFor(app)
     settings = uvicorn.Config(
-        Bearer(app, token),
+        Bearer(waited_for, token),
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -82,15 +86,46 @@ async def over_http(
         ws="none",
     )
     say(f"Addendum serves MCP at http://{listener.address}{PATH}")
-    await _Uvicorn(settings, drives).serve(sockets=[listener.socket])
+    await _Uvicorn(settings, drives, waited_for).serve(sockets=[listener.socket])
+
+
+class _WaitedFor:
+    """Knows whether somebody waits for an answer: each request of a client is a POST, and what it listens at for
+    messages in between, which have no end, is a GET."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._open = 0
+        self._answered = asyncio.Event()
+        self._answered.set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        self._open += 1
+        self._answered.clear()
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._open -= 1
+            if not self._open:
+                self._answered.set()
+
+    async def answered(self, seconds: float) -> None:
+        """Wait until nobody waits, for so many seconds at most."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._answered.wait()
 
 
 class _Uvicorn(uvicorn.Server):
-    """Ends once every run has come to its clean end, so that clients that wait for one get its answer."""
+    """Ends once every run has come to its clean end, and the clients that wait for one have its answer."""
 
-    def __init__(self, settings: uvicorn.Config, drives: Drives) -> None:
+    def __init__(self, settings: uvicorn.Config, drives: Drives, waited_for: _WaitedFor) -> None:
         super().__init__(settings)
         self._drives = drives
+        self._waited_for = waited_for
         self._ending: asyncio.Task[None] | None = None
 
     @contextmanager
@@ -104,6 +139,7 @@ class _Uvicorn(uvicorn.Server):
 
     async def _ended(self) -> None:
         await self._drives.ended()
+        await self._waited_for.answered(ANSWERING)
         self.should_exit = True
 
 
