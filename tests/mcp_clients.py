@@ -93,11 +93,12 @@ def stdio(folder: Path, *options: str, environment: Mapping[str, str] | None = N
     """`addendum mcp` as a program, in a folder."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
+    inherited = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
     return StdioServerParameters(
         command=sys.executable,
         args=["-m", "addendum", "mcp", *options],
         cwd=folder,
-        env={"HOME": str(home), "PATH": os.environ["PATH"], **(environment or {})},
+        env={"HOME": str(home), **inherited, **(environment or {})},
     )
 
 

@@ -44,7 +44,7 @@ from addendum.ports import Clock, Limits, Model, Observer, Provider, Reply, Sand
 from addendum.records.certificate import Certificate
 from addendum.records.entries import Attempt, Effect
 from addendum.repair.library import Writing
-from addendum.runs import driven, given, operate, query
+from addendum.runs import driven, given, names, operate, query
 from addendum.runs import revise as revising
 from addendum.runs import start as starting
 from addendum.runs.context import Context
@@ -291,6 +291,7 @@ class App(Writing):
         Setting `stop` from elsewhere asks for a clean end. The grant of a run with a `parent` comes out of that
         run's, and what it doesn't use goes back at its end. Raises `UsageError`, `ConfigError`, `NotJson`, and
         `Rejected` for a grant that asks for more than there is."""
+        names.check(run)
         text = given.text(source)
         chosen = None if grant is None else given.grant(grant, self.catalog)
         how: dict[str, Any] = {"policy": policy, "name": name, "run": run, "request": request, "parent": parent}

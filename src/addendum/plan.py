@@ -298,7 +298,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "hint": stop.hint if stop is not None else None,
         "revision": plan.revision,
         "args_digest": plan.args_digest,
-        "at": {"seq": plan.at[0], "chain": plan.at[1]},
+        "at": {"seq": plan.at[0], "chain": plan.at[1], "revision": plan.revision, "args_digest": plan.args_digest},
         "details": _details(plan),
     }
 

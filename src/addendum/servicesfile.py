@@ -28,7 +28,7 @@ from typing import Annotated, Any, Final, Protocol, Self, TypeVar, runtime_check
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from addendum.credentials import InClear, guard
-from addendum.errors import ConfigError, UsageError
+from addendum.errors import ConfigError, NotFound, UsageError
 
 MANUAL: Final = "docs/reference/services.md"
 MOST: Final = 256 * 1024
@@ -97,11 +97,15 @@ def is_named(provider: str) -> bool:
 
 
 def load(path: Path, kinds: Mapping[str, Callable[[], type[BaseModel]]]) -> ServicesFile:
-    """Read a services file. `kinds` returns the specification's class for each kind. Raises `UsageError` for a file
-    that can't be read, `ConfigError` for what stands in it."""
+    """Read a services file. `kinds` returns the specification's class for each kind. Raises `NotFound`, `UsageError`
+    for a file that can't be read, `ConfigError` for what stands in it."""
     try:
         data = path.read_bytes()[: MOST + 1]
         text = data.decode("utf-8")
+    except FileNotFoundError:
+        raise NotFound(
+            f"There is no services file {path}.", hint=f"Write one as in {MANUAL}.", path=str(path)
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
         raise UsageError(

@@ -69,5 +69,6 @@ def cli(tmp_path: Path) -> Cli:
     home, work = tmp_path / "home", tmp_path / "work"
     home.mkdir()
     work.mkdir()
-    environment = {"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+    inherited = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    environment = {"HOME": str(home), "LANG": "C.UTF-8", **inherited}
     return Cli(work, environment)

@@ -49,6 +49,47 @@ def test_an_agent_checks_runs_plans_and_revises(mode: str, tmp_path: Path) -> No
     run(main)
 
 
+def test_a_plan_is_applied_to_what_it_is_of(tmp_path: Path) -> None:
+    """Another script, other args, or another run than the ones that were looked at: nothing is done."""
+
+    async def main() -> None:
+        with demo(tmp_path) as context:
+            async with connected(context) as (client, _):
+                for name in ("a", "b"):
+                    await client.call_tool("run", {"source": BROKEN, "args": {"prompt": "a"}, "id": name})
+                at = said(await client.call_tool("plan", {"run": "a", "source": TWO}))["details"]["plan"]["at"]
+                other = TWO.replace('"second"', '"third"')
+                for asked in (
+                    {"run": "a", "source": other},
+                    {"run": "a", "source": TWO, "args": {"prompt": "c"}},
+                    {"run": "a", "args": {"prompt": "a"}},
+                    {"run": "b", "source": TWO},
+                ):
+                    assert wrong(await client.call_tool("revise", {**asked, "at": at}))["error"] == "rejected", asked
+                half = {"seq": at["seq"], "chain": at["chain"]}
+                asked = {"run": "a", "source": TWO, "at": half}
+                assert wrong(await client.call_tool("revise", asked))["error"] == "usage"
+                assert said(await client.call_tool("show", {"run": "a"}))["status"] == "failed"
+                done = said(await client.call_tool("revise", {"run": "a", "source": TWO, "at": at}))
+                assert (done["status"], done["replayed"]) == ("completed", 2)
+
+    run(main)
+
+
+def test_commands_for_a_person_name_the_servers_store(tmp_path: Path) -> None:
+    """What a person is to run does the same as here: with the options that the server was started with."""
+
+    async def main() -> None:
+        async with Client(stdio(tmp_path, "--store", "own runs.db")) as client:
+            await client.call_tool("run", {"source": ASKING, "id": "asks"})
+            refused = wrong(await client.call_tool("approve", {"run": "asks"}))
+            assert "`addendum approve asks --store 'own runs.db'`" in refused["hint"]
+            shown = said(await client.call_tool("show", {"run": "asks"}))
+            assert shown["next"][0]["command"] == "addendum approve asks --store 'own runs.db'"
+
+    run(main)
+
+
 def test_tools_answer_what_the_command_line_prints(cli: Cli, tmp_path: Path) -> None:
     """The JSON of check, run, plan and show is that of `--json`."""
     cli.write("two.py", TWO)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import re
+import signal
 import subprocess
 from collections.abc import Iterator
 
@@ -53,6 +54,10 @@ class Terminal:
     def answer(self, text: str) -> None:
         """Type something."""
         os.write(self._main, text.encode())
+
+    def interrupt(self) -> None:
+        """Do what ^C does on the terminal that a shell gives its command."""
+        self._process.send_signal(signal.SIGINT)
 
     def end(self) -> int:
         """Read to the end, and return the exit code."""
@@ -110,3 +115,11 @@ def test_calls_in_flight_are_seen(cli: Cli) -> None:
     done.until("4 in flight, 1 done, $0.01")
     assert done.end() == 0
     assert "verified" in done.plain
+
+
+def test_a_server_on_a_terminal_says_that_it_waits(cli: Cli) -> None:
+    """A person who starts `addendum mcp` by hand sees why nothing happens; ^C ends it."""
+    serving = Terminal(cli, "mcp")
+    serving.until("waits for an MCP client")
+    serving.interrupt()
+    assert serving.end() in (0, 130)  # as it serves, or just before

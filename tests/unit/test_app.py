@@ -662,6 +662,16 @@ def test_a_plan_is_applied_to_what_it_is_of(images: App) -> None:
     assert images.revise(first.run, FIXED, at=plan).status == "completed"
 
 
+def test_a_run_has_a_name_that_can_be_written_anywhere(images: App) -> None:
+    """What stands in commands and addresses: the library takes the names that the command line takes."""
+    for odd in ("../x", "a/b", "last", "@ledger", "-x", "a" * 101):
+        with pytest.raises(UsageError, match="can't be named"):
+            images.run(DRAFT, run=odd)
+    assert images.runs() == []
+    for name in ("a", "2026-11-30_a.b", "Übung-1"):
+        assert images.run(DRAFT, run=name).run == name
+
+
 def test_plan_that_is_refused(images: App) -> None:
     """A plan of a source that isn't admitted says why, and revising with it does nothing."""
     first = images.run(DRAFT)

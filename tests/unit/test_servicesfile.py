@@ -9,7 +9,7 @@ import pytest
 
 from addendum import wiring
 from addendum.config import Settings
-from addendum.errors import ConfigError, StoreUnavailable, UsageError
+from addendum.errors import ConfigError, NotFound, StoreUnavailable, UsageError
 from addendum.servicesfile import ServicesFile, is_named
 
 SECRET = "sk-live-0123456789-never-shown"
@@ -170,7 +170,7 @@ def test_a_key_that_was_written_into_the_file_is_not_repeated(tmp_path: Path, te
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     """Not there, no text, too large: each is an error with a way out."""
-    with pytest.raises(UsageError, match="can't be read: No such file"):
+    with pytest.raises(NotFound, match="There is no services file"):
         wiring.services(tmp_path / "services.toml")
     (tmp_path / "services.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="it is no text in UTF-8"):

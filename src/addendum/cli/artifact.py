@@ -42,6 +42,9 @@ def listed(
         if json:
             output.value([each.to_json() for each in found])
             return 0
+        if not found:
+            output.show("No file is kept beside this store.")
+            return 0
         shown = table("artifact", "type", "bytes")
         for each in found:
             shown.add_row(each.reference, each.media_type, f"{each.bytes:,}")
@@ -52,6 +55,8 @@ def listed(
         of_run = artifacts.of_run(opened, kept, opening.resolve(opened, run))
     if json:
         output.value([each.to_json() for each in of_run])
+    elif not of_run:
+        output.show("The results of this run refer to no file.")
     else:
         shown = table("artifact", "type", "bytes", "record", "state")
         for one in of_run:

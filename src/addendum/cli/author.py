@@ -34,7 +34,10 @@ def author(
     identifier: Annotated[
         str,
         typer.Option(
-            "--id", metavar="RUN", help="The run's name (default: made from date and time).", show_default=False
+            "--id",
+            metavar="RUN",
+            help="The run's name: letters, digits, dashes, dots, underscores (default: made from date and time).",
+            show_default=False,
         ),
     ] = "",
     store: options.Store = None,

@@ -209,8 +209,9 @@ def meters(
         data = [level.to_json() for level in levels]
         output.value({"run": run, "principal": grant.principal, "parent": parent, "children": children, "limits": data})
         return 0
-    _levels(output, levels)
-    if not levels:
+    if levels:
+        _levels(output, levels)
+    else:
         output.show(f"The grant of the run {run} has no limits.")
     if parent:
         output.show(f"It came out of the grant of the run {parent}.")
@@ -236,11 +237,14 @@ def _principal(output: Output, principal: str, revoked: bool, accounts: list[dic
     if output.json:
         output.value({"principal": principal, "revoked": revoked, "accounts": accounts})
         return
+    if not accounts:
+        output.show(f"Nothing was called on the account of {principal} yet.")
     keys = ("capability", "calls", "cost_usd", "held_usd", "in_flight", "tokens", "bytes_out", "bytes_in")
     listed = table(*(key.removesuffix("_usd") for key in keys), right=keys[1:])
     for account in accounts:
         listed.add_row(*(f"${account[key]}" if key.endswith("_usd") else str(account[key]) for key in keys))
-    output.show(listed)
+    if accounts:
+        output.show(listed)
     if revoked:
         output.show(f"The authority of {principal} is revoked.")
 

@@ -44,13 +44,13 @@ def check(
     """
     if shape not in FORMATS:
         raise UsageError(f"There is no format {shape!r}.", hint=f"There are {', '.join(FORMATS)}.")
-    output = Output(json or shape != "text")
+    output = Output(json or shape != "text", provider=provider)
     catalog, allowed = _authority(provider, grant)
     found = []
     unread = 0
     for path in scripts:
         try:
-            found.append(_check(path, catalog, allowed))
+            found.append(_check(output, path, catalog, allowed))
         except (UsageError, NotFound) as error:
             if len(scripts) == 1:
                 raise
@@ -96,12 +96,12 @@ def _authority(provider: str | None, grant: str | None) -> tuple[Catalog, Grant]
     return catalog, inputs.grant(settings.grant, catalog) if settings.grant else everything(catalog)
 
 
-def _check(path: str, catalog: Catalog, grant: Grant) -> Found:
+def _check(output: Output, path: str, catalog: Catalog, grant: Grant) -> Found:
     from addendum.runs.admit import admit, violations
 
     source = inputs.script(path)
     admission = admit(source, catalog, grant)
-    return "<stdin>" if path == "-" else path, source, admission, list(violations(admission))
+    return "<stdin>" if path == "-" else path, source, admission, opening.ways_out(output, violations(admission))
 
 
 def _print(output: Output, shape: str, found: list[Found], catalog: Catalog, facts: bool, *, lines: bool) -> None:

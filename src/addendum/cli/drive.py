@@ -28,7 +28,10 @@ def run(
     identifier: Annotated[
         str,
         typer.Option(
-            "--id", metavar="RUN", help="The run's name (default: made from date and time).", show_default=False
+            "--id",
+            metavar="RUN",
+            help="The run's name: letters, digits, dashes, dots, underscores (default: made from date and time).",
+            show_default=False,
         ),
     ] = "",
     request: options.Request = "",

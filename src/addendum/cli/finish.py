@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from addendum.cli import opening
 from addendum.cli.output import Output
 
 if TYPE_CHECKING:
@@ -62,7 +63,9 @@ def present(
     refused = data["details"].get("admission")
     drawn = data["details"].get("plan")
     if refused is not None and refused["violations"]:
-        output.show(report_view.report(path or "script", source or "", refused["violations"]))
+        violations = opening.ways_out(output, refused["violations"])
+        output.show(report_view.report(path or "script", source or "", violations))
+        data["hint"] = next((each["fix"] for each in violations if each["severity"] == "error"), data["hint"])
     if drawn is not None and (planned or result.status == "not_admitted" or drawn["status"] == "stopped"):
         records = query.read(context.store, result.run).history.records
         output.show(plan_view.plan(drawn, records, _worst(data["details"].get("worst_case"))))

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from addendum.cli import opening, options
+from addendum.cli.output import Output
 from addendum.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from addendum.config import Settings
     from addendum.mcp.gate import Address
 
@@ -97,12 +100,21 @@ def mcp(
             "No grant is named: a client could use every capability without a limit.",
             hint="Name what runs may use with --grant FILE.",
         )
-    _serve(settings, listening, secret, tuple(hosts or ()), approvals)
+    exactly = Output(store=store, sandbox=sandbox, provider=provider).exactly
+    _serve(settings, listening, secret, tuple(hosts or ()), approvals, exactly)
     return 0
 
 
-def _serve(settings: Settings, listening: Address | None, token: str | None, hosts: tuple[str, ...], mode: str) -> None:
-    """Serve to the end: over stdio, or at an address. A token of None is made, and printed with the address."""
+def _serve(
+    settings: Settings,
+    listening: Address | None,
+    token: str | None,
+    hosts: tuple[str, ...],
+    mode: str,
+    exactly: Callable[[str], str],
+) -> None:
+    """Serve to the end: over stdio, or at an address. A token of None is made, and printed with the address. `exactly`
+    makes a hint's commands ones to be copied."""
     import asyncio
 
     from addendum.cli.version import version
@@ -114,7 +126,7 @@ def _serve(settings: Settings, listening: Address | None, token: str | None, hos
     with ExitStack() as opened:
         # The address comes first: who can't have it has said nothing yet, and opened no store.
         taken = None if listening is None else opened.enter_context(listener(listening))
-        desk = Desk(opened.enter_context(opening.context(settings)))
+        desk = Desk(opened.enter_context(opening.context(settings)), exactly)
         drives = Drives()
         server = build(desk, drives, mode, version())  # type: ignore[arg-type]
 
@@ -124,6 +136,8 @@ def _serve(settings: Settings, listening: Address | None, token: str | None, hos
             os._exit(0)
 
         if taken is None:
+            if sys.stdin.isatty():
+                _say("Addendum waits for an MCP client on standard input, which is a terminal. Ctrl-C ends it.")
             asyncio.run(over_stdio(server, drives, leave))
             return
         known = token if token is not None else secrets.token_urlsafe(32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +12,12 @@ from addendum.runs.names import resolve
 
 if TYPE_CHECKING:
     from addendum.authority.grant import Grant
+    from addendum.cli.output import Output
     from addendum.config import Settings
     from addendum.ports import Store
     from addendum.runs.context import Context
 
-__all__ = ["context", "exists", "resolve", "settings", "store"]
+__all__ = ["context", "exists", "resolve", "settings", "share", "store", "ways_out"]
 
 
 def settings(**overrides: str | None) -> Settings:
@@ -43,6 +44,18 @@ def context(chosen: Settings, observer: Callable[[Mapping[str, Any]], None] | No
         if chosen.ceiling:
             opened.ceiling = inputs.grant(chosen.ceiling, opened.catalog)
         yield opened
+
+
+def ways_out(output: Output, violations: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return violations whose fixes can be copied; a capability that isn't there may be that of a provider that nobody
+    named, where the catalog is the demo's."""
+    demo = settings(provider=output.provider).provider == "demo"
+    found = []
+    for each in violations:
+        unknown = demo and each["rule"] == "R08" and each["message"].endswith(" is not granted.")
+        more = " The catalog is the demo provider's: name another one with --provider." if unknown else ""
+        found.append({**each, "fix": output.exactly(each["fix"]) + more})
+    return found
 
 
 def share(context: Context, parent: str | None, *, named: bool) -> tuple[str, Grant | None]:

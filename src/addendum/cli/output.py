@@ -63,6 +63,11 @@ class Output:
         return self._console("stderr", sys.stderr)
 
     @property
+    def provider(self) -> str | None:
+        """The provider that was named as an option."""
+        return self._given["--provider"]
+
+    @property
     def interactive(self) -> bool:
         """Whether a person can be asked."""
         return not self.json and sys.stdin.isatty() and sys.stderr.isatty()

@@ -347,7 +347,8 @@ def status(
         return 0
     for each in found["slices"]:
         state = "done" if each["done"] else "eligible" if each["eligible"] else "waits"
-        output.show(f"{each['name']}: {state}, {each['attempts']} attempts. {each['why']}")
+        noun = "attempt" if each["attempts"] == "1" else "attempts"
+        output.show(f"{each['name']}: {state}, {each['attempts']} {noun}. {each['why']}".rstrip())
     output.show(f"result: {found['result'] or 'none yet'}; promoted: {'yes' if found['promoted'] else 'no'}")
     return 0
 

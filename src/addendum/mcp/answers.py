@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from typing import Any, Final
 
 import mcp_types as types
@@ -27,9 +28,10 @@ def value(found: Any) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=structured)
 
 
-def error(raised: BaseException) -> types.CallToolResult:
-    """Return an exception as a tool's error."""
+def error(raised: BaseException, exactly: Callable[[str], str] = str) -> types.CallToolResult:
+    """Return an exception as a tool's error. `exactly` makes its hint's commands ones to be copied."""
     found = body(raised)
+    found["hint"] = exactly(found["hint"])
     return types.CallToolResult(
         content=[types.TextContent(text=json.dumps(found, ensure_ascii=False))], structured_content=found, is_error=True
     )

@@ -134,10 +134,12 @@ class Plan(Asked):
 
 
 class At(Asked):
-    """The journal that a plan was made from."""
+    """The journal that a plan was made from, and what it is a plan of."""
 
     seq: int
     chain: str
+    revision: str
+    args_digest: str
 
 
 class Revise(Plan):
@@ -145,7 +147,8 @@ class Revise(Plan):
 
     at: At | None = Field(
         default=None,
-        description="`details.plan.at` of the plan that you looked at: if the run has changed since, nothing is done.",
+        description="`details.plan.at` of the plan that you looked at, whole: if the run has changed since, or source "
+        "or args are others, nothing is done.",
     )
     wait_seconds: Wait = None
 

@@ -15,13 +15,14 @@ from addendum import wiring
 from addendum.authority.catalog import Capability
 from addendum.authority.ceiling import meet
 from addendum.authority.grant import Grant, from_json
-from addendum.canon import Json
+from addendum.canon import Digest, Json
 from addendum.errors import Rejected, UsageError
 from addendum.kernel.policy import Allowances
 from addendum.mcp import asked
 from addendum.mcp.drives import Job
 from addendum.runs import asking, given, names, operate, query, revise, start
 from addendum.runs.admit import admit, violations
+from addendum.runs.advice import Advice
 from addendum.runs.context import Context
 from addendum.runs.result import StepResult
 
@@ -38,11 +39,15 @@ class Task:
 
 class Desk:
     """The tools on a context, whose grant is the most that any run gets here. Every method may be called from any
-    thread, and raises the errors of the use case that it is."""
+    thread, and raises the errors of the use case that it is.
 
-    def __init__(self, context: Context) -> None:
+    `exactly` makes a hint's commands ones that a person can copy: of whoever starts the server with options of its own.
+    """
+
+    def __init__(self, context: Context, exactly: Callable[[str], str] = str) -> None:
         within = start.under_ceiling(context, context.grant)
         self.context = replace(context, grant=within, ceiling=within)
+        self.exactly = exactly
 
     @property
     def ceiling(self) -> Grant:
@@ -80,6 +85,7 @@ class Desk:
         if ask.what == "source":
             return {"run": name, "source": query.source_of(store, name)}
         found = query.show(store, name)
+        found = replace(found, advice=tuple(self._exact(step) for step in found.advice))
         return {**found.to_json(), "result": None if found.result is None else query.value(store, found.result)}
 
     def catalog(self) -> dict[str, Any]:
@@ -99,7 +105,7 @@ class Desk:
         """Return a result as the command line prints it."""
         if result.run and result.certificate is None and result.stop != "store_unavailable":
             result.certificate = query.certified(self.context.store, result.run)
-        return result.to_json()
+        return {**result.to_json(), "hint": self.exactly(result.hint)}
 
     def standing(self, run: str) -> dict[str, Any]:
         """Return how a run stands that goes on while its client has its answer: the keys of its list entry."""
@@ -143,7 +149,7 @@ class Desk:
         if ask.source is None and "args" not in ask.model_fields_set:
             raise UsageError("Which script?", hint="Pass source or args; `resume` goes on with the run's own.")
         name = self._driven(ask.run)
-        at = None if ask.at is None else (ask.at.seq, ask.at.chain)
+        at, of = (None, None) if ask.at is None else _seen(ask.at)
 
         def job(stop: threading.Event, see: Observer) -> StepResult:
             context = self._watched(see)
@@ -156,6 +162,7 @@ class Desk:
                 policy=ask.policy.chosen(),
                 allowances=_allowances(ask),
                 at=at,
+                of=of,
                 stop=stop,
             )
 
@@ -210,6 +217,9 @@ class Desk:
             )
         return name
 
+    def _exact(self, step: Advice) -> Advice:
+        return replace(step, command=self.exactly(f"`{step.command}`").strip("`"))
+
     def _watched(self, see: Observer) -> Context:
         others = self.context.observer
 
@@ -257,6 +267,11 @@ def _supersede(chosen: str | list[str] | None) -> given.Supersede:
     if isinstance(chosen, str):
         return True
     return chosen if chosen is not None else False
+
+
+def _seen(at: asked.At) -> tuple[tuple[int, Digest], tuple[Digest, Digest]]:
+    """Return the journal that a plan was made from, and what it is of."""
+    return (at.seq, at.chain), (at.revision, at.args_digest)
 
 
 def _allowances(ask: asked.Plan) -> Allowances:

@@ -63,7 +63,7 @@ class Tools:
                 raise answers.wrong(error) from None
             return await self._answer(ctx, params, ask)
         except Exception as error:  # noqa: BLE001 - the one funnel to the client
-            return answers.error(error)
+            return answers.error(error, self.desk.exactly)
 
     async def _answer(
         self, ctx: Ctx, params: types.CallToolRequestParams, ask: asked.Asked

@@ -101,7 +101,7 @@ _TOOLS: Final = (
         "revise",
         "Revise a run",
         "Apply another script, or other args, to a run, and drive it: calls that succeeded before are replayed, "
-        "new ones are paid for. Call `plan` first and pass its `details.plan.at` as `at`.",
+        "new ones are paid for. Call `plan` first and pass its whole `details.plan.at` as `at`.",
         asked.Revise,
         open_world=True,
     ),

@@ -244,6 +244,12 @@ class Loop:
         last = self.tried[-1]
         why = last.findings[0].message if last.findings else last.failure[1] if last.failure else last.note
         times = "once" if len(self.tried) == 1 else f"{len(self.tried)} times"
+        if all(tried.failure is not None for tried in self.tried):
+            return self._outcome(
+                "failed",
+                f"The model was asked {times}, and never answered. The last time: {why}",
+                f"Mend what it says, or wait; then `addendum repair {self.journal.run}` asks again.",
+            )
         return self._outcome(
             "refused" if last.verdict == "rejected" else "failed",
             f"The model was asked {times}, and no candidate was admitted. The last one: {why}",

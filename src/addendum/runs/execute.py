@@ -130,7 +130,7 @@ class Attempt:
 
     def _end(self, drive: Drive, ending: Ending, number: int) -> StepResult:
         journal, settler, claims = self.scene.journal, drive.settler, drive.loop.claims
-        ending = _unfinished(ending, journal.history)
+        ending = _without_args(_unfinished(ending, journal.history), self.args)
         orphans = (
             [
                 record
@@ -298,6 +298,17 @@ def _unfinished(ending: Ending, history: History) -> Ending:
         hint="Find out what became of it, then `addendum reconcile RUN` with the result, or declare it abandoned.",
         where={"identity": first.identity, "capability": first.capability, "attempt": first.seq, "key": first.key},
     )
+
+
+def _without_args(ending: Ending, args: Json) -> Ending:
+    """Tell whoever started a run without args that its script wanted some: a bare KeyError doesn't."""
+    trace = ending.where.get("trace") or []
+    if ending.status != "failed" or ending.error != "KeyError" or args or not trace:
+        return ending
+    if not any(f"args[{quote}{ending.message}{quote}]" in str(trace[-1]["expression"]) for quote in "'\""):
+        return ending
+    hint = "The run has no args, and its script reads some: give them with `addendum resume RUN --args FILE|JSON`."
+    return replace(ending, hint=hint)
 
 
 def _kinds(ending: Ending) -> list[str]:

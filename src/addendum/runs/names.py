@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from addendum.errors import NotFound, UsageError
-from addendum.ports import LEDGER, Store
+from addendum.ports import Store
 
 LAST: Final = "last"
 """Stands for the newest run."""
+LONGEST: Final = 100
+"""Characters of a run's name."""
+MARKS: Final = "-_."
+"""What may stand in a run's name beside letters and digits."""
 
 
 def resolve(store: Store, given: str) -> str:
@@ -32,7 +36,14 @@ def resolve(store: Store, given: str) -> str:
 
 
 def check(given: str) -> None:
-    """Raise `UsageError` for what a run can't be called; an empty name stands for one that is made."""
-    odd = given == LAST or given.startswith(("-", LEDGER)) or any(character.isspace() for character in given)
-    if odd or not given.isprintable():
-        raise UsageError(f"A run can't be named {given!r}.", hint="Leave --id out, or use letters, digits and dashes.")
+    """Raise `UsageError` for what a new run can't be called: a name stands in commands, addresses and file names. An
+    empty one stands for one that is made. Runs that are there already keep theirs."""
+    if not given:
+        return
+    plain = all(character.isalnum() or character in MARKS for character in given)
+    if given == LAST or not plain or not given[0].isalnum() or len(given) > LONGEST:
+        raise UsageError(
+            f"A run can't be named {given[:LONGEST]!r}.",
+            hint=f"Leave it out, or use letters, digits, dashes, dots and underscores: {LONGEST} at most, the first "
+            f"one a letter or digit, and not {LAST!r}.",
+        )

@@ -70,7 +70,8 @@ def busy(run: str, held: Held) -> RunBusy:
     since = _iso(held.since)
     return RunBusy(
         f"The run {run} is driven by process {held.holder.pid} on {held.holder.host} since {since}.",
-        hint=f"Wait until it is done, or end that process. If it is cut off, its lease ends after {PERIOD:.0f} s.",
+        hint=f"Wait until it is done, or ask for its clean end with `addendum cancel {run}`. If that process is "
+        f"cut off, its lease ends after {PERIOD:.0f} s.",
         run=run,
         pid=held.holder.pid,
         host=held.holder.host,

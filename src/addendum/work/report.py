@@ -11,6 +11,7 @@ from addendum.errors import NotFound
 from addendum.work import scope
 from addendum.work.bench import Admitted, Bench
 from addendum.work.codes import Finding
+from addendum.work.contract import Slice
 from addendum.work.journal import Attempt, Gate
 from addendum.work.progress import Progress
 
@@ -149,6 +150,11 @@ def _missing(gate: Gate, name: str) -> bool:
     return check is None or check["colour"] in NO_VERDICT
 
 
+def _made(used: int, slice_: Slice) -> str:
+    """Return how many attempts were made, of how many; what people review may be handed in again without a limit."""
+    return f"{used}" if slice_.review and slice_.people else f"{used} of {slice_.attempts}"
+
+
 def status(bench: Bench, admitted: Admitted) -> dict[str, Any]:
     """Return where a contract stands, and what is next."""
     progress = Progress(bench, admitted)
@@ -162,7 +168,7 @@ def status(bench: Bench, admitted: Admitted) -> dict[str, Any]:
                 "done": not isinstance(done, Finding),
                 "eligible": not isinstance(ready, Finding),
                 "why": done.message if isinstance(done, Finding) else "",
-                "attempts": f"{len(state.runs_of(each.name))} of {each.attempts}",
+                "attempts": _made(len(state.runs_of(each.name)), each),
             }
         )
     final = progress.final()

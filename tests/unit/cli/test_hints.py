@@ -38,6 +38,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     """Run a command in a folder of its own, and return its exit code and what it printed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("COLUMNS", raising=False)  # what runs tests side by side sets it, and lines would be wrapped
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "hinted", raising=False)
     (tmp_path / "hinted.py").write_text(SERVICES, "utf-8")
@@ -158,3 +159,78 @@ def test_a_setting_that_is_not_there_is_named_with_its_place(run: Command, tmp_p
     assert "There is no setting sandbx (" in said
     assert "addendum.toml" in said
     assert "The settings are store, sandbox" in said
+
+
+WANTS = """\
+async def orchestrate(ctx, args):
+    folder = {}
+    return folder
+"""
+
+
+def test_a_run_without_args_whose_script_wants_some_says_so(run: Command, tmp_path: Path) -> None:
+    """The hint's command gives them; another KeyError, and one with args, has no such hint."""
+    (tmp_path / "w.py").write_text(WANTS.format('args["folder"]'), "utf-8")
+    assert run("run", "w.py", "--id", "w")[0] == 3
+    said = run("run", "w.py", "--id", "v")[1]
+    assert "The run has no args, and its script reads some" in said
+    words = [word.replace("FILE|JSON", '{"folder": "in"}') for word in quoted(said)]
+    assert words[:2] == ["resume", "v"]
+    assert run(*words)[0] == 0
+    assert "has no args" not in run("run", "w.py", "--args", '{"other": 1}')[1]
+    (tmp_path / "other.py").write_text(WANTS.format('{"a": 1}["folder"]'), "utf-8")
+    assert "has no args" not in run("run", "other.py")[1]
+
+
+def test_a_capability_of_a_provider_that_was_not_named_is_no_typo(run: Command) -> None:
+    """Where the catalog is the demo's, the fix says so; with the provider there is nothing to fix."""
+    for command in ("check", "run"):
+        code, said = run(command, "s.py")
+        assert code == 3
+        assert said.count("The catalog is the demo provider's: name another one with --provider.") >= 1
+    code, said = run("check", "s.py", "--provider", "hinted:app")
+    assert (code, "demo" in said) == (0, False)
+
+
+def test_a_fix_names_the_provider_whose_schema_it_means(run: Command, tmp_path: Path) -> None:
+    """The command of R12 prints the schema that the payload was held against."""
+    (tmp_path / "odd.py").write_text(SCRIPT.replace('"path": "a.py"', '"file": 1'), "utf-8")
+    words = quoted(run("check", "odd.py", "--provider", "hinted:app")[1])
+    assert words == ["catalog", "show", "file.review", "--json", "--provider", "hinted:app"]
+    assert run(*words)[0] == 0
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "last", "@ledger", ".x", "-x", "a b", "a" * 101, "a\n"])
+def test_what_a_run_cannot_be_named_is_said(run: Command, name: str) -> None:
+    """It is a usage error with what a name may have, and there is no run."""
+    code, said = run("run", "s.py", f"--id={name}", "--provider", "hinted:app")
+    assert code == 2
+    assert "A run can't be named" in said
+    assert "letters, digits, dashes, dots and underscores" in said
+    assert run("runs", "--json") == (0, "[]\n")
+
+
+def test_what_is_empty_is_said_in_a_sentence(run: Command) -> None:
+    """No header without a row."""
+    assert run("run", "s.py", "--provider", "hinted:app", "--id", "r")[0] == 4
+    assert run("artifact", "list")[1] == "No file is kept beside this store.\n"
+    assert run("artifact", "list", "r")[1] == "The results of this run refer to no file.\n"
+    assert run("meters", "r", "--provider", "hinted:app")[1] == "The grant of the run r has no limits.\n"
+    assert run("artifact", "list", "--json") == (0, "[]\n")
+
+
+def test_a_services_file_that_is_not_there_is_not_found(run: Command) -> None:
+    """As any other file that was named."""
+    code, said = run("check", "s.py", "--provider", "nowhere.toml")
+    assert code == 2
+    assert "error[not_found]: There is no services file nowhere.toml." in said
+
+
+def test_a_later_revision_is_not_called_by_the_first_ones_file(run: Command, tmp_path: Path) -> None:
+    """A run is named after the script that it began with; the others may come from anywhere."""
+    (tmp_path / "one.py").write_text(WANTS.format("1"), "utf-8")
+    (tmp_path / "two.py").write_text(WANTS.format("2"), "utf-8")
+    run("run", "one.py", "--id", "r")
+    assert "one.py, revision 1" in run("show", "r")[1]
+    assert run("revise", "r", "two.py")[0] == 0
+    assert "revision 2 of a run that began as one.py" in run("show", "r")[1]

@@ -347,6 +347,26 @@ def test_what_may_pass_is_asked_again_as_one_of_the_attempts(world: World, code:
     assert outcome.cost == 4_000_000
 
 
+def test_a_model_that_never_answers_gets_no_advice_for_a_script(world: World) -> None:
+    """More attempts help nobody whose model's server is down; each time it was asked has a number of its own."""
+    from rich.console import Console
+
+    from addendum.cli.views.drafts import outcome as shown
+
+    world.failed()
+    error = CapabilityError("provider_error", "connection refused", retryable=True)
+
+    outcome = world.repair(model(error, error, error, error), attempts=2)
+
+    assert (outcome.status, len(outcome.attempts)) == ("failed", 4)
+    assert "never answered" in outcome.message
+    assert "more attempts" not in outcome.hint
+    console = Console(width=200)
+    with console.capture() as captured:
+        console.print(shown(outcome.to_json()))
+    assert [line.split()[0] for line in captured.get().splitlines()[1:5]] == ["1.", "2.", "3.", "4."]
+
+
 def test_an_unknown_outcome_counts_in_full(world: World) -> None:
     """Nobody knows what it cost: not less than that it may have."""
     world.failed()

@@ -46,6 +46,11 @@ def test_a_dead_holder_is_given_up_at_once() -> None:
     assert ended(HELD, SAME_BOOT, HELD.renewed, gone=True)
 
 
+def test_a_busy_run_can_be_cancelled() -> None:
+    """The way out names the command that ends it cleanly."""
+    assert "`addendum cancel r`" in busy("r", HELD).hint
+
+
 def test_errors_name_the_holder() -> None:
     """Who is in the way, where and since when stands in the message and in the facts."""
     assert "process 7 on alpha since 1970-01-01T00:00:00Z" in busy("r", HELD).message

@@ -432,6 +432,8 @@ def test_a30_a_review_needs_a_person_and_leaves_every_byte(shop: Workshop) -> No
     promote.approve_slice(shop.bench, run, "B", shop.keys["bob"])
     (verdict,) = shop.work(run)
     assert verdict.verdict == "accepted"
+    (slice_,) = [each for each in report.status(shop.bench, shop.load(run))["slices"] if each["name"] == "B"]
+    assert slice_["attempts"].isdecimal()  # a review is handed in as often as people need
 
 
 def test_a32_who_watches_changes_nothing_and_sees_ids_only(shop: Workshop) -> None:

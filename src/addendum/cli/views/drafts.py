@@ -85,9 +85,9 @@ def outcome(data: Mapping[str, Any]) -> RenderableType:
     head = Text(f"{what} of ").append(data["run"], style="bold").append(": ")
     head.append_text(state(data["status"]))
     parts: list[RenderableType] = [head]
-    for tried in data["attempts"]:
-        parts.append(_tried(tried))
-    times = count(len(data["attempts"]), "attempt")
+    for number, tried in enumerate(data["attempts"], 1):
+        parts.append(_tried(number, tried))
+    times = count(len(data["attempts"]), "draft")
     facts: list[tuple[str, str | Text]] = [
         ("money", f"${data['cost_usd']} for {times}, ${data['total_cost_usd']} in all for the run"),
         ("lost", _lost(data["lost"])),
@@ -102,8 +102,8 @@ def _lost(number: int) -> str:
     return f"{count(number, 'draft')} of a process that is gone: counted as spent in full" if number else ""
 
 
-def _tried(tried: Mapping[str, Any]) -> RenderableType:
-    head = Text(f"  {tried['attempt']}. ").append_text(state(tried["verdict"]))
+def _tried(number: int, tried: Mapping[str, Any]) -> RenderableType:
+    head = Text(f"  {number}. ").append_text(state(tried["verdict"]))
     head.append(f"  ${tried['cost_usd']}", style="dim")
     found = tried["counterexamples"]
     if tried["failure"] is not None:

@@ -68,10 +68,18 @@ def _facts(data: Mapping[str, Any], steps: tuple[Advice, ...]) -> list[tuple[str
         ("money", f"${data['cost_usd']} in this step, ${data['total_cost_usd']} in all"),
         ("why", why(data["error"], named(data["message"], data["run"]))),
         ("at", place(where)),
-        ("way out", hint(data) if data["status"] == "stopped" and not _advised(data["hint"], steps) else ""),
+        (
+            "way out",
+            hint(data) if _ended(data) and not _advised(data["hint"], steps) else "",
+        ),
         ("orphans", "\n".join(data["details"].get("orphans", []))),
         ("unsaved", _unsaved(data)),
     ]
+
+
+def _ended(data: Mapping[str, Any]) -> bool:
+    """Whether it came to an end that somebody has to mend."""
+    return data["status"] in ("stopped", "failed")
 
 
 def _advised(said: str, steps: tuple[Advice, ...]) -> bool:

@@ -68,7 +68,7 @@ def _facts(found: RunView) -> list[tuple[str, str | Text]]:
     sent = sum(totals["calls"] for name, totals in found.totals.items() if name != WRITE)
     return [
         ("request", line(found.request, 400)),
-        ("script", f"{summary.name or '(no name)'}, revision {summary.revision}"),
+        ("script", _script(summary)),
         ("started", summary.created_at.replace("T", " ").replace("+00:00", " UTC")),
         (
             "calls",
@@ -79,6 +79,13 @@ def _facts(found: RunView) -> list[tuple[str, str | Text]]:
         ("why", why(found.error, found.message)),
         ("at", place(found.where)),
     ]
+
+
+def _script(summary: Summary) -> str:
+    """Say which script it is. The name is that of the first revision: later ones come from anywhere."""
+    if summary.revision > 1:
+        return f"revision {summary.revision}" + (f" of a run that began as {summary.name}" if summary.name else "")
+    return f"{summary.name or '(no name)'}, revision {summary.revision}"
 
 
 def _calls(calls: Sequence[CallView]) -> RenderableType:
