@@ -280,7 +280,16 @@ def _open(loop: Loop, status: str) -> list[int]:
             to_come = at not in claims.made and (claims.fate(record) is Fate.SAME or record.call not in asked)
             if record.call in unsent or (failed and to_come):
                 found.add(record.seq)
-    return sorted(found)
+    return sorted(found | _passed_by(loop)) if failed else sorted(found)
+
+
+def _passed_by(loop: Loop) -> set[int]:
+    """Return the open failures that an attempt was not to try again (`--retry none`) and didn't come to, either: nobody
+    had the old failure."""
+    claims = loop.claims
+    history, again = claims.sources.history, {record.seq for record in claims.failed.values()}
+    left = [history.records[seq] for seq in history.open_failures - again if seq not in claims.claimed]
+    return {record.seq for record in left if record.identity is not None and record.identity not in claims.made}
 
 
 def _unfinished(ending: Ending, history: History) -> Ending:

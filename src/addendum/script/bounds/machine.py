@@ -127,6 +127,7 @@ class Machine:
         self.busy = self._busy()
         self._reads: dict[ast.AST, dict[tuple[Names, str], None]] = {}
         self._next = 1
+        self.room = SWEPT_FROM
 
     def fresh(self) -> int:
         """A new number, for a heap object or a loop round."""
@@ -454,8 +455,9 @@ class Machine:
             self.may_stop(st)
             if st.dead:
                 return
-            if statements is self.main and len(st.heap) > SWEPT_FROM:
+            if statements is self.main and len(st.heap) > self.room:
                 sweep(st)
+                self.room = max(SWEPT_FROM, 2 * len(st.heap))  # what is live is looked at again once there is as much
 
     def may_stop(self, st: State) -> None:
         """Note that an error may leave a `try` body here; also in the middle of a statement that changed something."""
