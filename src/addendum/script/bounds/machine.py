@@ -502,6 +502,16 @@ CALLED: Final[dict[str, Callable[..., V]]] = {}
 """How each kind of call is run: `ctx`, `perform`, `builtin`, `method`. Filled like the two above."""
 
 
+def finish(machine: Machine, st: State) -> None:
+    """A run, or a `try` body, ends here by an error, or never."""
+    if st.dead:
+        return
+    if machine.handlers:
+        machine.handlers[-1].absorb(st)
+    else:
+        machine.ends.append(st.copy())
+
+
 def constant(value: object) -> V:
     """What a constant is."""
     if isinstance(value, str):
