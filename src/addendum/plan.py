@@ -283,6 +283,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
     return {
         "status": plan.status,
         "stop": kind if plan.status == "stopped" else None,
+        "applies": plan.applies,
         "gate": plan.gate,
         "counterexamples": plan.verdict.kinds,
         "dispatched": 0,

@@ -3,7 +3,8 @@
 In a replay the script computes while the host checks what it did before. Where a turn ends in the very call that the
 journal has next, its answer leaves at once, with what comes after it, and the turn is matched meanwhile. Nothing is
 sent on the strength of that: until the matching has come to the same call, a driver neither decides on a call nor waits
-for one, and if it comes to another, the execution was led astray and starts again without what travels ahead.
+for one, and if it comes to another, the execution was led astray and starts again without what led it there
+(`addendum.broker.shortcuts`).
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ class Relay:
         ahead: Sequence[Known],
         batch: Astray | None = None,
     ) -> Turn | Astray:
-        """Let the script go on. `batch` is what it is if it can't in one turn, of a batch."""
+        """Let the script go on. `batch` is the outcome of a batch that is too long for a turn."""
         clock = self.clock
         started = clock.monotonic()
         try:

@@ -57,6 +57,7 @@ def present(
     from addendum.cli.views import report as report_view
     from addendum.cli.views import result as result_view
     from addendum.runs import query
+    from addendum.runs.advice import named
 
     data = result.to_json()
     data["hint"] = output.exactly(data["hint"])
@@ -66,7 +67,8 @@ def present(
         violations = opening.ways_out(output, refused["violations"])
         output.show(report_view.report(path or "script", source or "", violations))
         data["hint"] = next((each["fix"] for each in violations if each["severity"] == "error"), data["hint"])
-    if drawn is not None and (planned or result.status == "not_admitted" or drawn["status"] == "stopped"):
+    if drawn is not None and (planned or not drawn["applies"]):
+        drawn["hint"] = output.exactly(named(drawn["hint"] or "", result.run))
         records = query.read(context.store, result.run).history.records
         output.show(plan_view.plan(drawn, records, _worst(data["details"].get("worst_case"))))
     if not planned or drawn is None:
@@ -87,8 +89,8 @@ def _steps(context: Context, result: StepResult) -> Any:
     from addendum.runs import query
 
     drawn = result.details.get("plan")
-    refused = result.status == "not_admitted" or (drawn is not None and drawn["status"] != "planned")
-    refused = refused or (result.status == "stopped" and "catalog" in result.details)  # nothing was driven
-    if not result.run or refused or result.stop == "store_unavailable":
+    refused = result.status == "not_admitted" or (drawn is not None and not drawn["applies"])
+    undriven = refused or (result.status == "stopped" and "catalog" in result.details)
+    if not result.run or undriven or result.stop == "store_unavailable":
         return ()
     return query.show(context.store, result.run).advice

@@ -119,8 +119,9 @@ class Suspended:
 
 @dataclass(frozen=True, slots=True)
 class Astray:
-    """The script asked for something else than what travelled ahead of it, or did something else than what a `batch`
-    rests on: start again without that. `identity` is that of the call or fan-out where it was seen."""
+    """The script asked for something else than what travelled ahead of it, did something else than what a `batch` rests
+    on, or took too long for a turn with either: start again without that. `identity` is that of the call or fan-out
+    where it was seen; empty if nothing may travel ahead."""
 
     identity: str
     batch: bool = False

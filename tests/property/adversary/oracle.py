@@ -110,7 +110,9 @@ def paid_twice(facts: Facts, drops: frozenset[int]) -> list[str]:
         if own is not None and own.ok and own.seq not in drops and own.call == kind[1:] and own.seq not in facts.served:
             wrong.append(f"paid again: {sent.identity} has a record {own.seq}")
         elif sent.identity in repeats:
-            continue  # one more at a place that there was: the ledger says so, and where that matters it is denied
+            # One more at a place that there was: the ledger says so, and denies it where it has an effect.
+            if facts.world.catalog[sent.capability].side_effecting:
+                wrong.append(f"a repeat was sent: {sent.identity}")
         elif done and left[kind] and kind[1:] not in shifted and facts.after.policy["relocation"] != "strict":
             wrong.append(f"paid again: {sent.identity} while a record of the same work was not used: {kind}")
     return wrong
@@ -149,7 +151,7 @@ def served_wrong(facts: Facts, drops: frozenset[int]) -> list[str]:
             r
             for r in owned.get(now, [])
             if (facts.served.get(r) is None or facts.asked(facts.served[r], records[r]) != now)
-            and not (kept and (stayed(facts, r) if r in facts.served else unused(facts, r)))
+            and not (kept and (stayed(facts, r) if r in facts.served else accounted_for(facts, r)))
         ]
         if others:
             wrong.append(
@@ -217,7 +219,7 @@ def turn(text: Text, identity: str) -> tuple[Any, ...] | None:
     return tuple((places[frame.position], frame.entry, str(frame.branch)) for frame in frames)
 
 
-def unused(facts: Facts, seq: int) -> bool:
+def accounted_for(facts: Facts, seq: int) -> bool:
     """Whether a record that is served to nobody isn't simply left over."""
     return to_come(facts, seq) or lost(facts, seq) or intact(facts, seq)
 
@@ -291,7 +293,7 @@ def plan_kept(facts: Facts) -> list[str]:
     lost = "race#" in (result.message or "")
     if result.stop == "divergence" and not step.sent and not reads and not lost:
         wrong.append(f"what the plan admitted diverged before anything was paid: {result.message}")
-    stops = {None, "divergence", "repeat", "orphans", *(("cancelled", "unresolved") if step.disturbed else ())}
+    stops = {None, "divergence", "repeat", "orphans", *step.disturbed}
     if result.stop not in stops:
         wrong.append(f"what the plan admitted was stopped: {result.stop} {result.message}")
     # A race that is won before they were sent leaves its losers' calls unsent.

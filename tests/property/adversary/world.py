@@ -298,8 +298,8 @@ class Step:
     sent: list[Sent] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
     crashed: bool = False
-    disturbed: bool = False
-    """Whether it was to be cancelled, or an outcome to stay unknown."""
+    disturbed: frozenset[str] = frozenset()
+    """The stops that it was made to come to: `cancelled`, and `unresolved` where an outcome stays unknown."""
 
     @property
     def handed(self) -> list[tuple[int, str]]:
@@ -457,8 +457,8 @@ class World:
         self.chance = None if schedule is None else random.Random(schedule)
         self.events = []
         first = len(self.provider.sent)
-        disturbed = self.stop is not None or bool(self.provider.faults.unknown)
-        step = Step(text, how, None, disturbed=disturbed)
+        disturbed = {"cancelled": self.stop is not None, "unresolved": bool(self.provider.faults.unknown)}
+        step = Step(text, how, None, disturbed=frozenset(stop for stop, made in disturbed.items() if made))
         try:
             step.result = act(policy, allowances or Allowances())
         except Killed:

@@ -16,7 +16,7 @@ from addendum.cli.main import main
 pytestmark = pytest.mark.slow
 
 SERVICES = """
-from addendum import App
+from addendum import App, UnknownOutcome
 
 app = App()
 
@@ -24,6 +24,11 @@ app = App()
 @app.capability("file.review", effect="paid", price_usd="0.03")
 def review(path: str) -> dict:
     return {"path": path}
+
+
+@app.capability("post.send", effect="paid", price_usd="0.03")
+def send(path: str) -> dict:
+    raise UnknownOutcome("the line went dead")
 """
 SCRIPT = """\
 async def orchestrate(ctx, args):
@@ -102,6 +107,23 @@ def test_a_hint_names_the_store_and_the_provider_that_the_command_was_given(run:
     code, said = run("plan", "r", "s.py", *given, "--drop", "nowhere")
     assert (code, quoted(said)) == (2, ["show", "r", "--store", "other.db"])
     assert run(*quoted(said))[0] == 0
+
+
+def test_a_revision_that_stops_at_an_unresolved_call_says_what_to_do_about_the_call(
+    run: Command, tmp_path: Path
+) -> None:
+    """It is the run's: what is shown is where the run stands, and no plan that was refused."""
+    script = SCRIPT.replace("file.review", "post.send")
+    (tmp_path / "s.py").write_text(script, "utf-8")
+    (tmp_path / "again.py").write_text(script + "# again\n", "utf-8")
+    assert run("run", "s.py", "--provider", "hinted:app", "--id", "r")[0] == 4
+    code, said = run("plan", "r", "again.py", "--provider", "hinted:app")
+    assert (code, quoted(said)) == (4, ["reconcile", "r"])
+    code, said = run("revise", "r", "again.py", "--provider", "hinted:app")
+    assert code == 4
+    assert "Plan: stopped" not in said
+    assert "addendum reconcile r --result JSON" in said
+    assert json.loads(run("show", "r", "--json")[1])["revision"] == 2
 
 
 def test_the_next_command_for_a_grant_names_the_provider(run: Command, tmp_path: Path) -> None:

@@ -173,20 +173,21 @@ class Machine:
         st.heap[ident] = obj
         return reference(ident)
 
-    def place(self, name: ast.Name) -> tuple[int, str] | None:
-        """The key of the variable that a name means in the current activation; None for a builtin."""
-        home = self.homes[name]
+    def _holder(self, home: Names | None) -> Act | None:
+        """The activation that holds the variables of a scope, seen from the current one; None for builtins."""
         act: Act | None = self.act
         while act is not None and act.names is not home:
             act = act.parent
+        return act
+
+    def place(self, name: ast.Name) -> tuple[int, str] | None:
+        """The key of the variable that a name means in the current activation; None for a builtin."""
+        act = self._holder(self.homes[name])
         return None if act is None else (act.key, name.id)
 
     def load(self, name: ast.Name, st: State) -> V:
         """The value of a name; `NONE` where it is a builtin or isn't bound yet."""
-        home = self.homes[name]
-        act: Act | None = self.act
-        while act is not None and act.names is not home:
-            act = act.parent
+        act = self._holder(self.homes[name])
         if act is None:
             return NONE
         key = (act.key, name.id)
@@ -197,10 +198,7 @@ class Machine:
 
     def store(self, name: ast.Name, value: V, st: State) -> None:
         """Bind a name. A variable that an older activation's closures may still see is joined, not replaced."""
-        home = self.homes[name]
-        act: Act | None = self.act
-        while act is not None and act.names is not home:
-            act = act.parent
+        act = self._holder(self.homes[name])
         if act is None:
             return
         key = (act.key, name.id)
@@ -216,10 +214,7 @@ class Machine:
 
     def bind(self, node: ast.AST, name: str, value: V, st: State) -> None:
         """Bind a name that isn't an `ast.Name` (a handler's, a pattern's, a function's) where `node` stands."""
-        home = self.scope.frames[node].home(name)
-        act: Act | None = self.act
-        while act is not None and act.names is not home:
-            act = act.parent
+        act = self._holder(self.scope.frames[node].home(name))
         if act is not None:
             key = (act.key, name)
             if key in self.volatile_vars:
@@ -507,6 +502,16 @@ EXPRESSIONS: Final = _Expressions()
 
 CALLED: Final[dict[str, Callable[..., V]]] = {}
 """How each kind of call is run: `ctx`, `perform`, `builtin`, `method`. Filled like the two above."""
+
+
+def finish(machine: Machine, st: State) -> None:
+    """A run, or a `try` body, ends here by an error, or never."""
+    if st.dead:
+        return
+    if machine.handlers:
+        machine.handlers[-1].absorb(st)
+    else:
+        machine.ends.append(st.copy())
 
 
 def constant(value: object) -> V:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from addendum.script.bounds.calls import Args, arguments
 from addendum.script.bounds.contents import SPILLED, contents, elements, length, mix, plain, unknown
 from addendum.script.bounds.expressions import item_at
-from addendum.script.bounds.machine import CALLED, MUTATORS, Machine
+from addendum.script.bounds.machine import CALLED, MUTATORS, Machine, finish
 from addendum.script.bounds.state import State
 from addendum.script.bounds.values import (
     ANY_FAMILY,
@@ -226,19 +226,30 @@ def pop(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) ->
     out = contents(receiver, st)
     for value in args.items[1:]:
         out = join(out, value)
+    if most:
+        _may_have_none(machine, receiver, st)
     grow(machine, receiver, st, -1, most, BOTTOM)
     grow_foreign(machine, receiver, st, 0)
     return out
 
 
+def _may_have_none(machine: Machine, receiver: V, st: State) -> None:
+    """What is taken out of something empty is an error: that bounds how often it is done, and comes after what an
+    iteration has done until then."""
+    if length(receiver, st)[0] == 0:
+        finish(machine, st)
+
+
 def popitem(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
     key, value = elements(receiver, st), contents(receiver, st)
+    _may_have_none(machine, receiver, st)
     grow(machine, receiver, st, -1, -1, BOTTOM)
     grow_foreign(machine, receiver, st, 0)
     return V(seq=Seq(2, 2, join(key, value), (key, value)))
 
 
 def remove(machine: Machine, node: ast.Call, receiver: V, args: Args, st: State) -> V:
+    finish(machine, st)  # it may not be there
     grow(machine, receiver, st, -1, -1, BOTTOM)
     grow_foreign(machine, receiver, st, 0)
     return NONE

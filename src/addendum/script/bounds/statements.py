@@ -11,7 +11,7 @@ from addendum.script.bounds.conditions import fork, hold
 from addendum.script.bounds.contents import contents, elements, length, mix, plain, sources, stirred
 from addendum.script.bounds.expressions import combine, item_at, positions
 from addendum.script.bounds.loops import Step, iterate, reaches
-from addendum.script.bounds.machine import STATEMENTS, Exits, Machine, TooInvolved
+from addendum.script.bounds.machine import STATEMENTS, Exits, Machine, TooInvolved, finish
 from addendum.script.bounds.methods import grow, grow_foreign, replace_foreign, spread
 from addendum.script.bounds.state import Cost, Key, State, nowhere, plus
 from addendum.script.bounds.values import (
@@ -462,16 +462,6 @@ def raised(machine: Machine, node: ast.Raise, st: State) -> None:
             machine.settle(part, st)
     finish(machine, st)
     st.dead = True
-
-
-def finish(machine: Machine, st: State) -> None:
-    """A run, or a `try` body, ends here by an error, or never."""
-    if st.dead:
-        return
-    if machine.handlers:
-        machine.handlers[-1].absorb(st)
-    else:
-        machine.ends.append(st.copy())
 
 
 def attempt(machine: Machine, node: ast.Try, st: State) -> None:

@@ -18,6 +18,7 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
+from addendum.script.bounds.machine import MUTATORS
 from addendum.script.report import Violation
 from addendum.script.rules.subject import Subject
 from addendum.script.scope import SHOWN, Function, Parameter
@@ -29,6 +30,7 @@ UNORDERED: Final = frozenset(
     {"sorted", "set", "frozenset", "len", "min", "max", "sum", "any", "all", "bool", "isinstance"}
 )
 _ORDERED: Final = frozenset({"list", "tuple", "enumerate", "zip", "map", "filter", "iter", "next", "dict", "reversed"})
+_WRITES: Final = ("str", "repr", "format", ".format")
 _SET_OPS: Final = (ast.BitOr, ast.BitAnd, ast.Sub, ast.BitXor)
 _MAKES: Final = frozenset({"union", "intersection", "difference", "symmetric_difference"})
 FIX: Final = "Write `sorted(...)` around it, or use `list(dict.fromkeys(...))` instead of a set."
@@ -72,21 +74,31 @@ def _written(subject: Subject) -> Iterator[ast.expr]:
     for value in subject.nodes(ast.FormattedValue):
         yield value.value
     for call in subject.nodes(ast.Call):
-        func = call.func
-        name = func.id if isinstance(func, ast.Name) else f".{func.attr}" if isinstance(func, ast.Attribute) else ""
-        if name in ("str", "repr", "format", ".format"):
+        if _called(subject, call) in _WRITES:
             yield from [*call.args, *[keyword.value for keyword in call.keywords]]
     for operation in subject.nodes(ast.BinOp):
         if isinstance(operation.op, ast.Mod):
             yield from operation.right.elts if isinstance(operation.right, ast.Tuple) else [operation.right]
 
 
+def _called(subject: Subject, call: ast.Call) -> str:
+    """The name of a builtin that is called, or of a method with a dot in front."""
+    if isinstance(call.func, ast.Attribute):
+        return f".{call.func.attr}"
+    return call.func.id if isinstance(call.func, ast.Name) and subject.scope.bindings(call.func) is None else ""
+
+
 def _only_shown(subject: Subject, node: ast.AST | None) -> bool:
-    """Whether a text is only shown, by `ctx.log` or `ctx.phase`: no call and no result depends on it."""
-    while node is not None and not isinstance(node, ast.stmt):
-        made = subject.scope.ctx_call(node) if isinstance(node, ast.Call) else None
-        if made is not None and made.method in SHOWN:
-            return True
+    """Whether a text is only shown, by `ctx.log` or `ctx.phase`: no call and no result depends on it. One that is kept
+    on the way there, or given to a call or to a function of the script, isn't."""
+    while node is not None and not isinstance(node, ast.stmt | ast.NamedExpr | ast.Lambda):
+        if isinstance(node, ast.Call):
+            made = subject.scope.ctx_call(node)
+            if made is not None:
+                return made.method in SHOWN
+            called = _called(subject, node)
+            if not called or called[1:] in MUTATORS:
+                return False
         node = subject.scope.parent.get(node)
     return False
 
