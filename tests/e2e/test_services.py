@@ -145,7 +145,7 @@ def test_several_runs_at_once_on_one_loop_and_on_another(app: App, server: OpenA
 
     assert app.run(ONE, run="first").status == "completed"
     assert asyncio.run(both()) == ["completed"] * 3
-    assert app.run(ONE, run="last").status == "completed"
+    assert app.run(ONE, run="newest").status == "completed"
     assert len(server.worked) == 5
 
 
