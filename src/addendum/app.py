@@ -329,8 +329,7 @@ class App(Writing):
         """Say what a revision would do; sends and writes nothing. `source` None is the run's own. Raises `NotFound`."""
         text = None if source is None else given.text(source)
         allowed = given.allowances(supersede, retry, drops, moves)
-        context = self._context()
-        drawn = revising.plan(context, run, text, args=args, policy=policy, allowances=allowed)
+        drawn = revising.plan(self._context(), run, text, args=args, policy=policy, allowances=allowed)
         return Planned(revising.planned(drawn), drawn.plan)
 
     def revise(
