@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -1047,3 +1048,23 @@ def test_the_other_arm_is_new_work_and_the_first_one_an_orphan() -> None:
     old = 'if args["x"]:\n    a = await pic(ctx, "one")\nelse:\n    a = await pic(ctx, "two")\nreturn a'
     step = revised(script(old, PIC, {"x": True}), script(old, PIC, {"x": False}))
     assert seen(step) == ("completed", None, 1, 0, 1)
+
+
+def test_what_a_fan_out_in_front_left_without_identity_goes_where_its_sibling_went() -> None:
+    """Both results of the last fan-out lose their identity to the new one before they are asked for again."""
+    helpers = """
+async def first(ctx, p):
+    return (await ctx.run("s.act", {"first": p}))["t"]
+
+async def last(ctx, p):
+    return (await ctx.run("s.act", {"p": p}))["t"]
+"""
+    chain = 'await ctx.pipeline(["b", "c"], lambda w, item, i: first(ctx, w), lambda w, item, i: last(ctx, w))\n'
+    end = 'return await ctx.pipeline(["a", "a"], lambda w, item, i: last(ctx, w))'
+    for schedule in range(6):
+        world = ran(script(end, helpers), schedule=schedule)
+        world.revise(script(chain + end, helpers), schedule=schedule)
+        step = world.revise(script(2 * chain + end, helpers), schedule=schedule)
+        assert seen(step)[:2] == ("completed", None)
+        assert [sent.payload for sent in step.sent if sent.payload == '{"p": "a"}'] == []
+        assert Counter(sent.payload for sent in world.provider.sent)['{"p": "a"}'] == 2

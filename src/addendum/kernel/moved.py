@@ -159,19 +159,20 @@ class Search:
         mine = self._takers().get(self.call.place)
         if not mine:
             return some
-        return [(way, records) for way, records in some if self._stood((one := way.one).identity or one.origin) in mine]
+        return [(way, records) for way, records in some if self._left(way.one) in mine]
 
     def _takers(self) -> dict[str, set[str]]:
         """Return where the calls stand that have equal records, and where those stood."""
         equals = self.equals
         for record in equals.taken:
-            stood = self._stood(self.standing.stood(record)[0] or record.origin)
-            equals.takers.setdefault(self.claimed[record.seq].place, set()).add(stood)
+            equals.takers.setdefault(self.claimed[record.seq].place, set()).add(self._left(record))
         equals.taken.clear()
         return equals.takers
 
-    def _stood(self, identity: str) -> str:
-        return self.standing.parts(identity).place
+    def _left(self, record: Record) -> str:
+        """Return the place where a record stood before the candidate, also if a call that came there since has left it
+        without identity."""
+        return self.standing.parts(self.standing.stood(record)[0] or record.origin).place
 
     def _numbers(self, record: Record) -> tuple[int | str, ...] | None:
         return numbers(self.standing.parts(record.identity)) if record.identity else None

@@ -271,21 +271,7 @@ class Machine:
             return False
         assert isinstance(call, ast.Call)
         given = [*call.args[: func.id in ("map", "filter")], *[k.value for k in call.keywords if k.arg == "key"]]
-        return not all(self._is_plain(part) for part in given)
-
-    def _is_plain(self, part: ast.expr) -> bool:
-        """Whether a function that is handed to a builtin changes nothing."""
-        if isinstance(part, ast.Lambda):
-            return not any(
-                isinstance(p, ast.Await) or (isinstance(p, ast.Call) and self._has_effect(p)) for p in ast.walk(part)
-            )
-        if isinstance(part, ast.Constant):
-            return True
-        return all(
-            isinstance(value, ast.Name)
-            or (isinstance(value, Function) and not value.reaches and not self.mutates(value.node))
-            for value in self.scope.values(part) or (None,)
-        )
+        return not all(_is_plain(self, part) for part in given)
 
     def keeps_names(self, names: Names) -> bool:
         """Whether a function or lambda made among these names may still see them after they are left."""
@@ -523,6 +509,21 @@ def constant(value: object) -> V:
     if isinstance(value, float):
         return V(num=Num(math.floor(value), math.ceil(value)), real=True) if abs(value) < 10**15 else ANY_NUMBER
     return NONE if value is None else TOP
+
+
+def _is_plain(machine: Machine, part: ast.expr) -> bool:
+    """Whether a function that is handed to a builtin changes nothing."""
+    if isinstance(part, ast.Lambda):
+        return not any(
+            isinstance(p, ast.Await) or (isinstance(p, ast.Call) and machine._has_effect(p)) for p in ast.walk(part)
+        )
+    if isinstance(part, ast.Constant):
+        return True
+    return all(
+        isinstance(value, ast.Name)
+        or (isinstance(value, Function) and not value.reaches and not machine.mutates(value.node))
+        for value in machine.scope.values(part) or (None,)
+    )
 
 
 def _within(frame: Names | None, outer: Names) -> bool:
