@@ -120,8 +120,9 @@ class Plan:
 
     @property
     def applies(self) -> bool:
-        """Whether `revise` makes the candidate the run's: nothing stops it, or it may start all the same."""
-        return self.status == "planned" or self.starts
+        """Whether `revise` makes the candidate the run's: nothing stops it, or nothing but what it may start with."""
+        unresolved = self.stop is not None and self.stop.kind == "unresolved"
+        return self.status == "planned" or (self.starts and unresolved)
 
     @property
     def gate(self) -> Literal["accepted", "stopped"]:

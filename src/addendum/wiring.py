@@ -26,6 +26,7 @@ from addendum.rehearse.runner import Played, Player
 from addendum.rehearse.scenario import Scenario
 from addendum.runs.context import Context
 from addendum.sandbox.embedded import EmbeddedSandbox
+from addendum.sandbox.keeper import OneProcess
 from addendum.store.sqlite import SqliteStore
 from addendum.testing import demo
 
@@ -448,15 +449,15 @@ class Parts:
         self._watch = watch
         self._close = close
         self._closed = False
-        self._pid = 0
+        self._process = OneProcess()
 
     def opened(self) -> tuple[Store, Sandbox, Watchers]:
         """Return all three. Raises `UsageError` once it was closed and in a fork's child, and `ConfigError`."""
-        if self._elsewhere:
+        if self._process.elsewhere:
             raise UsageError(
                 "This App was opened by the process that forked this one.", hint="Make another one in this process."
             )
-        self._pid = os.getpid()
+        self._process.use()
         with self._lock:
             if self._closed:
                 raise UsageError("This App is closed.", hint="Make another one.")
@@ -473,7 +474,7 @@ class Parts:
     def close(self) -> None:
         """Close what was opened by name, each part whatever becomes of the others. What another process has opened is
         that one's to close."""
-        if self._elsewhere:
+        if self._process.elsewhere:
             return
         with self._lock:
             opened, self._opened, self._closed = self._opened, None, True
@@ -486,11 +487,6 @@ class Parts:
                 if isinstance(sandbox_name, str):
                     closing.callback(sandbox.close)
                 closing.callback(watchers.close)
-
-    @property
-    def _elsewhere(self) -> bool:
-        """Whether this process was forked from the one that they are of."""
-        return self._pid not in (0, os.getpid())
 
 
 def recall(context: Context, run: str) -> None:

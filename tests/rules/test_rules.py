@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
+from tests.rules.examples import examples
 
 from addendum.script import rules
 from addendum.script.checker import check
@@ -15,16 +15,13 @@ from addendum.script.rules.r09_worst_case import compare
 
 HERE = Path(rules.__file__).parent / "pages"
 GRANTED = frozenset({"text.generate", "image.generate", "review.visual", "human.approve", "mail.send"})
-_BLOCK = re.compile(r"^## (?P<title>[^\n]*)\n\n```python\n(?P<code>.*?)```", re.DOTALL | re.MULTILINE)
 
 
 def _examples() -> list[object]:
     found = []
     for rule in RULES:
-        text = (HERE / f"{rule}.md").read_text(encoding="utf-8")
-        for match in _BLOCK.finditer(text):
-            name = f"{rule}: {match['title']}"
-            found.append(pytest.param(rule, match["title"], match["code"], id=name))
+        for title, code in examples(HERE / f"{rule}.md"):
+            found.append(pytest.param(rule, title, code, id=f"{rule}: {title}"))
     return found
 
 
@@ -61,7 +58,7 @@ def test_a_page_begins_with_what_the_command_line_shows(rule: str) -> None:
 @pytest.mark.parametrize("rule", list(RULES))
 def test_a_page_has_accepted_and_refused_examples(rule: str) -> None:
     """A rule is right both ways, and its page shows both."""
-    titles = [match["title"] for match in _BLOCK.finditer((HERE / f"{rule}.md").read_text(encoding="utf-8"))]
+    titles = [title for title, _ in examples(HERE / f"{rule}.md")]
     assert any(title.startswith(rule) for title in titles)
     assert any(not title.startswith("R") for title in titles)
 
@@ -69,8 +66,8 @@ def test_a_page_has_accepted_and_refused_examples(rule: str) -> None:
 @pytest.mark.parametrize("rule", list(RULES))
 def test_a_violation_says_what_is_wrong_and_what_to_write(rule: str) -> None:
     """Message and fix are one sentence each, and a place is given."""
-    for match in _BLOCK.finditer((HERE / f"{rule}.md").read_text(encoding="utf-8")):
-        for violation in _check(rule, match["code"]).violations:
+    for _, code in examples(HERE / f"{rule}.md"):
+        for violation in _check(rule, code).violations:
             assert violation.line >= 1
             assert violation.column >= 1
             assert violation.message.endswith((".", "…"))

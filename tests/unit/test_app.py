@@ -550,6 +550,23 @@ def test_a_revision_asks_the_provider_what_became_of_a_call(app: App) -> None:
     assert (same.status, same.result, same.dispatched, same.revision) == ("completed", "found", 0, 2)
 
 
+def test_a_plan_that_a_changed_catalog_stops_as_well_does_not_apply(sandbox: Sandbox) -> None:
+    """It reaches its unresolved call unchanged; but that call has another price by now, which nobody has accepted."""
+    store = MemoryStore()
+    for price, applies in (("0.01", True), ("0.02", False)):
+        with App(store=store, sandbox=sandbox) as app:
+
+            @app.capability("work.do", effect="paid", price_usd=price)
+            def work() -> str:
+                raise UnknownOutcome("the line went dead")
+
+            if applies:
+                app.run(ONE, run="r")
+            plan = app.plan("r", ONE + "# the same call\n").plan
+            assert plan is not None
+            assert plan.applies is applies
+
+
 def test_approval(app: App) -> None:
     """Every App can ask a person; the answer is the call's result."""
     source = ONE.replace("work.do", "human.approve")
