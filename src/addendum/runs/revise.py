@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,20 +153,18 @@ def _replay(context: Context, ready: Scene, program: Program, args: Json) -> Sha
     made_up: dict[int, Json] = {}
     shortcuts = Shortcuts(Kept(ready.journal, made_up), context.clock)
     while True:
-        session = context.sandbox.open(
+        loop = Loop(ready.claims(0), max_payload=context.max_payload)
+        opened = context.sandbox.open(
             script(program), canon.plain(args), limits=context.limits, nonce=context.clock.token()
         )
-        loop = Loop(ready.claims(0), max_payload=context.max_payload)
-        relay = shortcuts.relay(session, loop, Uncounted())
-        try:
-            found = shadow(loop, relay, made_up)
-            if isinstance(found, Shadow):
-                return found
-            shortcuts.without(found)
-        except SandboxError as error:
-            return Halt("sandbox", error.message, error.hint)
-        finally:
-            relay.close()
+        with closing(opened) as session:
+            try:
+                found = shadow(loop, shortcuts.relay(session, loop, Uncounted()), made_up)
+                if isinstance(found, Shadow):
+                    return found
+                shortcuts.without(found)
+            except SandboxError as error:
+                return Halt("sandbox", error.message, error.hint)
         made_up.clear()
 
 

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from addendum.cli.main import main
 from addendum.cli.views import plan as view
+from addendum.kernel.loop import Halt
 from addendum.plan import Plan, to_json
 
 SCRIPT = """async def orchestrate(ctx, args):
@@ -75,3 +76,13 @@ def test_calls_behind_new_work_are_counted_and_not_all_listed(
     assert said.count("perhaps orphan ") == 13, "twelve rows, and how many more"
     assert "perhaps orphan and 3 more" in said
     assert "behind 15 perhaps orphans, $0.265 paid: replayed where the script comes to them unchanged" in said
+
+
+def test_a_plan_that_starts_all_the_same_says_so() -> None:
+    """It is stopped, and `revise` takes it: what became of the call is asked then."""
+    lost = Plan(revision="", args_digest="", at=(1, ""), stop=Halt("unresolved", "It was sent.", "Reconcile it."))
+    for starts in (False, True):
+        lost.starts = starts
+        out = io.StringIO()
+        Console(file=out, width=200).print(view.plan(to_json(lost), {}))
+        assert ("makes it the run's all the same" in out.getvalue()) is starts

@@ -18,6 +18,7 @@ FLOWS = 3
 """How many flows from a result to a decision are listed."""
 REPLAYED = 12
 """How many replayed calls are listed, and how many that weren't reached."""
+STARTS = "makes it the run's all the same, and asks what became of the call, which it reaches unchanged"
 
 
 def plan(data: Mapping[str, Any], records: Mapping[int, Record], worst: str = "") -> Group:
@@ -116,6 +117,7 @@ def _summary(data: Mapping[str, Any], worst: str) -> RenderableType:
             ("influence", "\n".join(_influence(details)) if planned else ""),
             ("why", data["message"] or "" if data["stop"] else ""),
             ("way out", data["hint"] or "" if data["stop"] else ""),
+            ("revise", STARTS if data["applies"] and not planned else ""),
         ]
     )
 
