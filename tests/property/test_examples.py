@@ -1068,3 +1068,20 @@ async def last(ctx, p):
         assert seen(step)[:2] == ("completed", None)
         assert [sent.payload for sent in step.sent if sent.payload == '{"p": "a"}'] == []
         assert Counter(sent.payload for sent in world.provider.sent)['{"p": "a"}'] == 2
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        'await ctx.parallel([ctx.run("s.act", {"p": k}) for k in KEYS])\n',
+        'for k in KEYS:\n    await ctx.run("s.act", {"p": k})\n',
+    ],
+)
+def test_a_merge_that_is_taken_back_pays_for_nothing_again(shape: str) -> None:
+    """What moved into further branches or iterations comes back to where it was made (docs/adr/0059)."""
+    first, second, both = (shape.replace("KEYS", str(keys)) for keys in (["a", "b"], ["c", "d"], ["a", "b", "c", "d"]))
+    world = ran(script(first + second + "return 1"))
+    merged = world.revise(script(both + "return 1"))
+    assert seen(merged)[:3] == ("completed", None, 0)
+    back = world.revise(script(first + second + "return 1"))
+    assert seen(back) == ("completed", None, 0, 4, 0)
