@@ -1068,3 +1068,36 @@ async def last(ctx, p):
         assert seen(step)[:2] == ("completed", None)
         assert [sent.payload for sent in step.sent if sent.payload == '{"p": "a"}'] == []
         assert Counter(sent.payload for sent in world.provider.sent)['{"p": "a"}'] == 2
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        'await ctx.parallel([ctx.run("s.act", {"p": k}) for k in KEYS])\n',
+        'for k in KEYS:\n    await ctx.run("s.act", {"p": k})\n',
+    ],
+)
+def test_a_merge_that_is_taken_back_pays_for_nothing_again(shape: str) -> None:
+    """What moved into further branches or iterations comes back to where it was made (docs/adr/0060)."""
+    first, second, both = (shape.replace("KEYS", str(keys)) for keys in (["a", "b"], ["c", "d"], ["a", "b", "c", "d"]))
+    world = ran(script(first + second + "return 1"))
+    merged = world.revise(script(both + "return 1"))
+    assert seen(merged)[:3] == ("completed", None, 0)
+    back = world.revise(script(first + second + "return 1"))
+    assert seen(back) == ("completed", None, 0, 4, 0)
+
+
+def test_a_race_whose_branches_change_places_behind_new_work_has_one_winner() -> None:
+    """When its winner is asked for, only some branches have their records: the old number is another branch's."""
+    mk = 'async def mk(ctx, p):\n    return (await ctx.run("p.make", {"p": p}))["t"]\n'
+    new = 'await ctx.run("s.act", {"n": 1})\n'
+    for schedule in range(8):
+        for after in ("xxy", "yxx"):
+            old, now = (", ".join(f'mk(ctx, "{p}")' for p in order) for order in ("xyx", after))
+            world = ran(script(f"return await ctx.race([{old}])", mk), schedule=schedule)
+            step = world.revise(script(f"{new}return await ctx.race([{now}])", mk), schedule=schedule)
+            again = world.resume(schedule=schedule + 1)
+            assert step.result is not None
+            assert again.result is not None
+            assert again.result.result == step.result.result
+            assert not again.sent

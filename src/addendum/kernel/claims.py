@@ -259,7 +259,8 @@ class Claims(Standing):
 def _other_numbers(claims: Claims, record: Record, call: Call) -> bool:
     """Whether a race's branches have other numbers than when its winner was recorded: then that is another's.
 
-    Those that its own source paid for tell it, and those that were moved to where they stood in it.
+    Those that its own source paid for tell it, and those that were moved to where they stood in it. Those that have no
+    records yet tell it by asking for what another branch has.
     """
     if record.capability != "ctx.race":
         return False
@@ -276,7 +277,13 @@ def _other_numbers(claims: Claims, record: Record, call: Call) -> bool:
         stood, then = claims.stood(other)
         if stood is not None and then == revision and _is_another(stood, f"{at}[", number):
             return True
-    return False
+    return any(
+        _is_another(other.identity or "", here, _number(made, here))
+        for made, what in claims.made.items()
+        if made.startswith(here) and (there := claims.prefix.get(made)) is not None and there.call != what
+        for other in claims.equals(what)
+        if other.seq not in claims.claimed
+    )
 
 
 def _is_another(identity: str, head: str, number: str) -> bool:

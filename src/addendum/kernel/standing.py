@@ -175,9 +175,14 @@ class Standing:
         fate = self.fate(record)
         if record.identity is None:
             fate = self.sources.fates(record.source, self.parts(record.origin).positions)
-        if self.had(record, call.place) and fate is Fate.SAME:
+        if self.had(record, call.place) and fate is Fate.SAME and not self._came_from(record, call):
             return False
         return True if self.awaited(record, call) is None else None
+
+    def _came_from(self, record: Record, call: Call) -> bool:
+        """Whether a record that was moved by an earlier revision was made at the place of a call: it comes back."""
+        made = self.sources.renamed(record.source, self.parts(record.origin).place)
+        return made == call.place != self.place(record)
 
     def held(self, record: Record, call: Call) -> bool:
         """Whether a record is expected at another place than a call's, where its own call is still to come.

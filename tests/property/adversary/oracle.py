@@ -198,7 +198,7 @@ def in_their_order(facts: Facts, call: tuple[str, str], drops: frozenset[int]) -
     failed = {at: record.call for at, record in facts.before.prefix.items() if not record.ok}
     kinds = [(sent.identity, facts.sent(sent)[1:]) for sent in facts.step.sent]
     sent = [kind for at, kind in kinds if failed.get(at) != kind]
-    if any(record.seq not in facts.served for record in records) or call in sent:
+    if not records or any(record.seq not in facts.served for record in records) or call in sent:
         return False
     last = facts.before.revisions[max(record.revision for record in records)]
     text = facts.world.texts[last.source, last.args_digest]
