@@ -107,7 +107,6 @@ MENDS: dict[tuple[str, str], tuple[Callable[[str], str], ...]] = {
     ),
     ("m16/unlisted", "R10"): (lambda text: plain_error(text, "ActFailed"),),
     ("m16/unlisted", "removed"): (lambda text: as_they_were(text),),
-    ("m16/unlisted", "ambiguous"): (lambda text: as_they_were(text),),
     ("m16/listed", "R10"): (lambda text: plain_error(text, "EmptyAct"),),
     # No loop around the acts that are paid for: a planning call that fails ends the trailer with what there is.
     ("m16/listed", "removed"): (

@@ -31,6 +31,7 @@ class Shortcuts:
         known = main_strand(claims.prefix.values())
         if self._before is not None:
             known = known[: next((at for at, record in enumerate(known) if record.identity == self._before), 0)]
+            self._before = self._before if known else ""
         return Relay(session, Feed(self.results, known) if known else None, self.results, accounts, self.clock)
 
     def without(self, astray: Astray) -> None:
