@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from random import Random
 
+from lines import Lines
+
 _SCALARS = (
     *("''", "'a'", "'bb'", "'cccc'", "'a b'", "None", "True", "False"),
     *("0", "1", "2", "3", "5", "-1", "0.5", "2.0", "2.5", "99.5", "-0.5"),
@@ -42,22 +44,9 @@ async def orchestrate(ctx, args):
 """
 
 
-class _Mixed:
+class _Mixed(Lines):
     def __init__(self, random: Random) -> None:
-        self.random = random
-        self.lines: list[str] = []
-        self.left = random.randrange(4, 16)
-        self.serial = 0
-
-    def pick(self, *options: str) -> str:
-        return self.random.choice(options)
-
-    def emit(self, indent: int, text: str) -> None:
-        self.lines.append("    " * indent + text)
-
-    def fresh(self, stem: str) -> str:
-        self.serial += 1
-        return f"{stem}{self.serial}"
+        super().__init__(random, statements=random.randrange(4, 16))
 
     def value(self, names: list[str], depth: int = 0) -> str:
         """A scalar, a variable, data, or a container of these."""

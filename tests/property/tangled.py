@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from random import Random
 
+from lines import Lines
+
 _HEAD = """async def orchestrate(ctx, args):
     xs = [[1], [1]]
     ys = [1]
@@ -53,22 +55,9 @@ _HEAD = """async def orchestrate(ctx, args):
 _ERRORS = "(TypeError, ValueError, KeyError, IndexError, CapabilityError)"
 
 
-class _Tangled:
+class _Tangled(Lines):
     def __init__(self, random: Random) -> None:
-        self.random = random
-        self.lines: list[str] = []
-        self.left = random.randrange(3, 11)
-        self.serial = 0
-
-    def pick(self, *options: str) -> str:
-        return self.random.choice(options)
-
-    def emit(self, indent: int, text: str) -> None:
-        self.lines.append("    " * indent + text)
-
-    def fresh(self, stem: str) -> str:
-        self.serial += 1
-        return f"{stem}{self.serial}"
+        super().__init__(random, statements=random.randrange(3, 11))
 
     def small(self) -> str:
         return self.pick("0", "1", "2", "3", "n", "m", "args['n']", "len(ys)", "min(n, 2)", "1.5", "len(t)")

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from random import Random
 
+from lines import Lines
+
 _HEAD = """K = 3
 BOX = 2
 
@@ -23,19 +25,10 @@ async def orchestrate(ctx, args):
 """
 
 
-class _Wild:
+class _Wild(Lines):
     def __init__(self, random: Random) -> None:
-        self.random = random
-        self.lines: list[str] = []
-        self.left = random.randrange(6, 22)
-        self.serial = 0
+        super().__init__(random, statements=random.randrange(6, 22))
         self.helpers: list[tuple[str, bool]] = []
-
-    def pick(self, *options: str) -> str:
-        return self.random.choice(options)
-
-    def emit(self, indent: int, text: str) -> None:
-        self.lines.append("    " * indent + text)
 
     def seq(self) -> str:
         return self.pick(
@@ -128,8 +121,7 @@ class _Wild:
         elif roll < 0.84 and depth < 2:
             self.helper(indent, depth)
         else:
-            self.serial += 1
-            i = f"i{self.serial}"
+            i = self.fresh("i")
             head = self.pick(
                 f"for {i} in {self.seq()}:",
                 f"for {i} in {self.seq()}[:{self.small()}]:",
@@ -147,8 +139,7 @@ class _Wild:
             self.block(indent + 1, True, depth + 1)
 
     def helper(self, indent: int, depth: int) -> None:
-        self.serial += 1
-        name, is_async = f"h{self.serial}", self.random.random() < 0.7
+        name, is_async = self.fresh("h"), self.random.random() < 0.7
         self.emit(indent, f"{'async ' if is_async else ''}def {name}(xs, k):")
         if self.random.random() < 0.5:
             self.emit(indent + 1, f"nonlocal {self.pick('n', 'm', 'ys', 'zs, n')}")
