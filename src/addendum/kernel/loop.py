@@ -36,7 +36,7 @@ from addendum.kernel.calls import Call, Handled
 from addendum.kernel.claims import Ambiguous, Claims
 from addendum.kernel.equals import EqualKey
 from addendum.kernel.sources import Fate
-from addendum.ports import Answer, End, FanOut, Handed, Issued, RaceEnded, Said, Served, Turn
+from addendum.ports import End, FanOut, Handed, Issued, RaceEnded, Said, Served, Turn
 from addendum.records.history import Record
 
 
@@ -498,8 +498,3 @@ class Loop:
         if gone:
             self._ready = [entry for entry in self._ready if entry[1] not in gone]
             heapq.heapify(self._ready)
-
-
-def answer(request: HandOver, outcome: Any) -> Answer:
-    """Return what a session is given for a request."""
-    return Answer(request.call.number, outcome)
