@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 from rich.text import Text
 
-from addendum.cli.output import Output
+from addendum.cli.main import build
+from addendum.cli.output import TAKEN, Output
 from addendum.runs.advice import Advice
 
 
@@ -15,6 +19,26 @@ def test_a_command_that_is_named_can_be_copied() -> None:
     assert output.exact("addendum resume r") == "addendum resume r --store 'my runs.db' --sandbox bwrap"
     assert output.exact("addendum show r") == "addendum show r --store 'my runs.db'"
     assert Output().advice([Advice("addendum resume r", "why")]) == (Advice("addendum resume r", "why"),)
+
+
+def _commands(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    beneath = getattr(command, "commands", {})
+    if not beneath:
+        yield name, command
+    for word, each in beneath.items():
+        yield from _commands(each, f"{name} {word}".strip())
+
+
+def test_a_named_command_gets_only_options_that_it_has_and_each_that_says_where_to_look() -> None:
+    """The table of what commands take is held against the commands themselves."""
+    found = dict(_commands(build()))
+    for name, taken in TAKEN.items():
+        reached = [each for full, each in found.items() if full == name or full.split()[0] == name]
+        assert reached, name
+        for command in reached:
+            options = {option for param in command.params for option in param.opts}
+            assert options.issuperset(taken), name
+            assert "--store" in taken or "--store" not in options, name
 
 
 def test_beside_a_terminal_nothing_is_cut_padded_or_coloured(capsys: pytest.CaptureFixture[str]) -> None:
