@@ -16,10 +16,12 @@ from typing import Any
 import journals
 from floor import Floor
 from machine import resident
-from parts import Parts
+from parts import Here, Parts
 
 from addendum import App
+from addendum.ports import Sandbox, Store
 from addendum.store.sqlite import SqliteStore
+from addendum.testing.memory_store import MemoryStore
 
 SEQUENCE = """
 async def orchestrate(ctx, args):
@@ -50,9 +52,9 @@ SIZE = 4 * 1024 * 1024 - 64
 class Bench:
     """An App with the benchmark's capabilities, and what was seen of their dispatches."""
 
-    def __init__(self, folder: Path) -> None:
-        self.store = SqliteStore(folder / "store.db")
-        self.app = App(store=self.store)
+    def __init__(self, folder: Path, *, store: Store | None = None, sandbox: Sandbox | None = None) -> None:
+        self.store = SqliteStore(folder / "store.db") if store is None else store
+        self.app = App(store=self.store, sandbox=sandbox)
         self.times: list[float] = []
         self.last = -2
         self.crash = False
@@ -112,15 +114,21 @@ def calls(folder: Path, count: int, slices: int) -> dict[str, Any]:
 
 
 def bare(folder: Path, count: int, slices: int) -> dict[str, Any]:
-    """Measure the parts of a call without anything between them, in turns with the floor."""
-    floor, found = Floor(folder), []
+    """Measure the parts of a call without anything between them, and the driver without them, in turns with the
+    floor."""
     each = count // slices
+    floor, found = Floor(folder), {"parts": [], "driver": []}
+    bench, source = Bench(folder, store=MemoryStore(), sandbox=Here(each)), SEQUENCE.format(count=each)
+    bench.run(source)
     with Parts(floor) as parts:
         parts.seconds(each)
         for _ in range(slices):
             least = floor.seconds(each)
-            found.append(parts.seconds(each) / least)
-    return {"floors": found}
+            found["parts"].append(parts.seconds(each) / least)
+            started = time.perf_counter()
+            bench.run(source)
+            found["driver"].append((time.perf_counter() - started) / least)
+    return found
 
 
 def wide(folder: Path, width: int, times: int) -> dict[str, Any]:

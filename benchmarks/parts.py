@@ -1,5 +1,8 @@
 """What any design of this kind pays for a call, and nothing else: the floor's two commits, a turn of the sandbox's
 interpreter, and the way to a provider's thread and back. No identity, no matching, no limits, no records.
+
+And the other way round, what the driver takes by itself: the same calls with a store in memory and a session that
+answers at once, so that nothing is waited for but the provider's thread.
 """
 
 from __future__ import annotations
@@ -8,12 +11,15 @@ import asyncio
 import queue
 import threading
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
 from floor import Floor
 from pydantic_monty import FunctionSnapshot, Monty
 
+from addendum.canon import Json
+from addendum.ports import Answer, Issued, Known, Limits, Returned, Script, Turn
 from addendum.sandbox.confine import MontyLauncher
 
 SCRIPT = """
@@ -65,3 +71,39 @@ class Parts:
 
     async def _call(self) -> None:
         self._answers.put({"i": 1, "ok": True})
+
+
+class Here:
+    """A sandbox that runs no script: its sessions say at once what the benchmark's sequence of so many calls says."""
+
+    name = "here"
+
+    def __init__(self, calls: int) -> None:
+        self._calls = calls
+
+    def open(self, script: Script, args: Json, *, limits: Limits, nonce: str) -> Saying:
+        """Return a session."""
+        return Saying(self._calls)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Saying:
+    """A session of `Here`."""
+
+    def __init__(self, calls: int) -> None:
+        self._calls = calls
+        self._made = 0
+
+    def advance(self, answer: Answer | None, ahead: Sequence[Known] = ()) -> Turn:
+        """Make the next call, or end."""
+        i = self._made
+        self._made += 1
+        if i == self._calls:
+            return Turn((), Returned(i))
+        identity = f"orchestrate/for.0[{i}] > orchestrate/for.0/bench.step#0"
+        return Turn((Issued(i + 1, identity, "bench.step", {"i": i}),))
+
+    def close(self) -> None:
+        """Nothing is left."""

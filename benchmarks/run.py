@@ -100,7 +100,9 @@ def one_round(bench: Bench, sides: Sequence[str]) -> None:
                 bench.note(f"{side} awaited", found["awaited"])
             bench.note(f"{side} memory 1000", [found["memory"]])
     with bench.folder() as folder:
-        bench.note("bare", bench.job("addendum", folder, "bare", count=1000, slices=5)["floors"])
+        found = bench.job("addendum", folder, "bare", count=1000, slices=5)
+        bench.note("parts", found["parts"])
+        bench.note("driver", found["driver"])
     for side in sides:
         with bench.folder() as folder:
             bench.note(f"{side} fan", bench.job(side, folder, "wide", width=100, times=5)["seconds"])
@@ -198,7 +200,8 @@ def table(bench: Bench) -> list[tuple[str, str, str, str]]:
             f"floor {spread(found['addendum apart'], 1e3, '.2f')} ms",
         )
     )
-    ours("two commits, a turn of Monty and a provider's thread alone, in floors", "bare", 1, ".1f")
+    ours("two commits, a turn of Monty and a provider's thread alone, in floors", "parts", 1, ".1f")
+    ours("a call without disk and worker: the driver and a provider's thread, in floors", "driver", 1, ".1f")
     both("fan-out, 100 wide, ms", "fan", 1e3, ".0f")
     both("from resume to the first new call behind 1,000, ms", "replay", 1e3, ".0f")
     both("process start to first call, s", "start", 1, ".2f")
