@@ -56,6 +56,10 @@ FOUND = [
     ("rare", 400499),  # one list of equal calls is longer now and the other shorter
     ("again", 600064),  # equal lists changed places, and the second one is shorter
     ("again", 600001),  # a copy of a use has the number of another use, and a helper inside is written otherwise
+    ("rougher", 500280),  # one of two equal calls was given up, and new work in front gives the other its number
+    ("rougher", 810148),  # a call is given up behind new work, and an equal one, written otherwise, has its number
+    ("rougher", 810796),  # what a race's branch claims late, a replay finds at once: the winner was taken anew
+    ("equal", 1000738),  # the same, between a plan and its revision
     ("equal", 20823),  # more helpers of helpers than the checker follows
 ]
 """Episodes that were wrong, or that the oracle took for wrong."""

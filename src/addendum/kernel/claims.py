@@ -27,7 +27,7 @@ from addendum.identity import Frame, Identity
 from addendum.kernel.calls import Call
 from addendum.kernel.equals import EqualKey, Equals, Index
 from addendum.kernel.likeness import along, numbers
-from addendum.kernel.moved import Ambiguous, Search, ways_to
+from addendum.kernel.moved import Ambiguous, Search, promised, ways_to
 from addendum.kernel.sources import Fate, capacity
 from addendum.kernel.standing import Relocation, Standing
 from addendum.records.history import Record
@@ -49,6 +49,8 @@ class Claims(Standing):
     unsure: set[EqualKey] = field(default_factory=set)
     """What was claimed where a record was moved, or was asked for where one had stood, since somebody looked last for
     claims that exclude each other."""
+    handed: dict[int, str] = field(default_factory=dict)
+    """Records that were handed over in this execution: seq to identity."""
     _left: dict[str, EqualKey] = field(default_factory=dict)
     """Where moved records stood."""
     _equal: Index | None = None
@@ -85,10 +87,23 @@ class Claims(Standing):
         if record is None or record.seq in self.claimed:
             return None
         if record.call == call.call:
-            return record
+            return record if self._promised(call, record) is None else None
         if not record.is_read or record.capability != call.capability or _other_numbers(self, record, call):
             return None
         return record
+
+    def _promised(self, call: Call, there: Record) -> Record | None:
+        """Return the equal result that rule 3 expects where a call stands, if what stood there is written otherwise.
+        Then that isn't the call's, and its place is another's now."""
+        if there.is_read or self.relocation != "verified" or self.fate(there) is Fate.SAME:
+            return None
+        equals = self._index().get(call.call)
+        if equals is None:
+            return None
+        found = promised(self, equals, call)
+        if found is not None:
+            self._vacant.add(there.seq)
+        return found
 
     # --- rule 2 ------------------------------------------------------------------------------------------------
 
@@ -260,7 +275,8 @@ def _other_numbers(claims: Claims, record: Record, call: Call) -> bool:
     """Whether a race's branches have other numbers than when its winner was recorded: then that is another's.
 
     Those that its own source paid for tell it, and those that were moved to where they stood in it. Those that have no
-    records yet tell it by asking for what another branch has.
+    records yet tell it by asking for what another branch has. What was claimed late tells it once it was handed over:
+    in the execution that claimed it, nobody had it before.
     """
     if record.capability != "ctx.race":
         return False
@@ -269,7 +285,7 @@ def _other_numbers(claims: Claims, record: Record, call: Call) -> bool:
     here = f"{call.identity}["
     for seq, taken in claims.claimed.items():
         other = records.get(seq)
-        if other is None or not taken.identity.startswith(here):
+        if other is None or not taken.identity.startswith(here) or (other.late and seq not in claims.handed):
             continue
         number = _number(taken.identity, here)
         if other.source == record.source and _is_another(other.origin, f"{record.origin}[", number):

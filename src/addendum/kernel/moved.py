@@ -44,6 +44,19 @@ def ways_to(standing: Standing, equals: Equals) -> list[Way]:
     return [way for way in equals.ways.values() if way.left]
 
 
+def promised(standing: Standing, equals: Equals, call: Call) -> Record | None:
+    """Return the result that is left and vacated, and that rule 3 expects where a call stands: what else stood there is
+    another call's, whose wording is gone from there."""
+    if standing.relocation != "verified":
+        return None
+    for way in ways_to(standing, equals):
+        if standing.foreseen(way.one, call, numbers=False):
+            for record in way.left.values():
+                if record.ok and standing.foreseen(record, call):
+                    return record
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Search:
     """What looks for the record of one call among those that are equal to it. `claimed` are those that calls have, by
@@ -62,7 +75,21 @@ class Search:
         of one place are interchangeable, but what the script made of them stands where it stood. `apart` says how
         unlike they may be at most (see `unlike`), 3 is for a call that rather is one that failed and is tried again;
         `here`: only records of the call's own place.
+
+        What stood there and is written otherwise, or was left without identity, gives way to what rule 3 expects there.
         """
+        found = self._find(apart=apart, here=here)
+        if isinstance(found, Record) and not found.is_read and self._gives_way(found):
+            return promised(self.standing, self.equals, self.call) or found
+        return found
+
+    def _gives_way(self, record: Record) -> bool:
+        standing = self.standing
+        return record.identity is None or (
+            standing.place(record) == self.call.place and standing.fate(record) is Fate.CHANGED
+        )
+
+    def _find(self, *, apart: int, here: bool) -> Record | Ambiguous | None:
         standing, equals, call = self.standing, self.equals, self.call
         equals.sort(standing.place, self._numbers)
         found = self._exactly(here)

@@ -163,7 +163,7 @@ class Attempt:
             **settler.accounts.whole(),
             "at_ms": round(self.context.clock.now() * 1000),
             "counts": self._counts(drive, len(orphans)),
-            "replayed": spans(seq for seq in drive.loop.handed if journal.history.records[seq].drive != number),
+            "replayed": spans(seq for seq in claims.handed if journal.history.records[seq].drive != number),
         }
         if ending.status == "completed":
             result, blobs = drive.result_ref(ending.value)
