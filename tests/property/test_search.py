@@ -60,6 +60,9 @@ FOUND = [
     ("rougher", 810148),  # a call is given up behind new work, and an equal one, written otherwise, has its number
     ("rougher", 810796),  # what a race's branch claims late, a replay finds at once: the winner was taken anew
     ("equal", 1000738),  # the same, between a plan and its revision
+    ("rougher", 810318),  # kept in other words where it stands, behind a new read: no move
+    ("rougher", 2000716),  # a branch asks for what another one has, and its own has, too
+    ("reshape", 2000924),  # of two ways one is as near by a retry's first try alone, which failed
     ("equal", 20823),  # more helpers of helpers than the checker follows
 ]
 """Episodes that were wrong, or that the oracle took for wrong."""

@@ -275,8 +275,8 @@ def _other_numbers(claims: Claims, record: Record, call: Call) -> bool:
     """Whether a race's branches have other numbers than when its winner was recorded: then that is another's.
 
     Those that its own source paid for tell it, and those that were moved to where they stood in it. Those that have no
-    records yet tell it by asking for what another branch has. What was claimed late tells it once it was handed over:
-    in the execution that claimed it, nobody had it before.
+    records yet tell it by asking for what another branch has alone. What was claimed late tells it once it was
+    handed over: in the execution that claimed it, nobody had it before.
     """
     if record.capability != "ctx.race":
         return False
@@ -293,13 +293,18 @@ def _other_numbers(claims: Claims, record: Record, call: Call) -> bool:
         stood, then = claims.stood(other)
         if stood is not None and then == revision and _is_another(stood, f"{at}[", number):
             return True
-    return any(
-        _is_another(other.identity or "", here, _number(made, here))
-        for made, what in claims.made.items()
-        if made.startswith(here) and (there := claims.prefix.get(made)) is not None and there.call != what
-        for other in claims.equals(what)
-        if other.seq not in claims.claimed
-    )
+    return any(_asks_for_anothers(claims, what, made, here) for made, what in claims.made.items())
+
+
+def _asks_for_anothers(claims: Claims, what: EqualKey, made: str, here: str) -> bool:
+    """Whether a call in a race's branch, whose record is of something else, asks for what another branch has and its
+    own has not."""
+    there = claims.prefix.get(made) if made.startswith(here) else None
+    if there is None or there.call == what:
+        return False
+    left = [other.identity or "" for other in claims.equals(what) if other.seq not in claims.claimed]
+    numbers = {_number(at, here) for at in left if at.startswith(here)}
+    return bool(numbers) and _number(made, here) not in numbers
 
 
 def _is_another(identity: str, head: str, number: str) -> bool:

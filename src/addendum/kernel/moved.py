@@ -101,7 +101,8 @@ class Search:
         if not some and not here:
             some = [(way, records) for way in ways if (records := self._elsewhere(way))]
             some = self._own_place(self._nearest(some))
-            places = {way.place for way, records in some if any(record.ok for record in records.values())}
+            # A way that is as near by a failure alone counts for the results on it: a retry's first try, say.
+            places = {way.place for way, _ in some if any(record.ok for record in way.left.values())}
             if len(places) > 1 and not call.is_read:
                 every = [record for _, records in some for record in records.values() if record.ok]
                 return Ambiguous("b", call, tuple(sorted(every, key=attrgetter("seq"))))
