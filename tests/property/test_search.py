@@ -63,6 +63,8 @@ FOUND = [
     ("rougher", 810318),  # kept in other words where it stands, behind a new read: no move
     ("rougher", 2000716),  # a branch asks for what another one has, and its own has, too
     ("reshape", 2000924),  # of two ways one is as near by a retry's first try alone, which failed
+    ("rough", 2001644),  # a plan expected what had been given up, and the run paid for it
+    ("rougher", 2001735),  # what had been given up was served to another call than its own
     ("equal", 20823),  # more helpers of helpers than the checker follows
 ]
 """Episodes that were wrong, or that the oracle took for wrong."""

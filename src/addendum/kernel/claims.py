@@ -135,12 +135,13 @@ class Claims(Standing):
             for way in ways_to(self, equals)
             if self._may_come(way.one, call)
             for record in way.left.values()
-            if record.ok and record.revision not in exact and self.held(record, call)
+            if record.ok and not record.given_up and record.revision not in exact and self.held(record, call)
         ]
         rest += [
             record
             for record in equals.strays()
             if record.ok
+            and not record.given_up
             and record.revision not in exact
             and record.identity is not None
             and record.identity not in self.made

@@ -225,15 +225,16 @@ class Loop:
         return fresh
 
     def rewritten(self) -> list[tuple[int, str]]:
-        """Return what was handed over where it stood though it is written otherwise there: seq and identity. These
-        records, recorded reads too, are kept in the terms of this source; a plan and a run ask the same."""
+        """Return what was handed over where it stood though it is written otherwise there, or was given up: seq and
+        identity. These records, recorded reads too, are kept in the terms of this source, and are in use; a plan and a
+        run ask the same."""
         claims, records = self.claims, self.claims.sources.history.records
         return [
             (seq, at)
             for seq, at in claims.handed.items()
             if (record := records.get(seq)) is not None
             and record.identity == at
-            and claims.fate(record) is not Fate.SAME
+            and (claims.fate(record) is not Fate.SAME or record.given_up)
         ]
 
     def _settle(self) -> Generator[Request, Reply, list[Record] | Halt]:

@@ -57,6 +57,12 @@ def promised(standing: Standing, equals: Equals, call: Call) -> Record | None:
     return None
 
 
+def _in_use(some: list[Some]) -> list[Some]:
+    """Return those that no revision gave up: the others are claimed last, and make nothing ambiguous."""
+    kept = [(way, {seq: record for seq, record in records.items() if not record.given_up}) for way, records in some]
+    return [(way, records) for way, records in kept if records]
+
+
 @dataclass(frozen=True, slots=True)
 class Search:
     """What looks for the record of one call among those that are equal to it. `claimed` are those that calls have, by
@@ -100,9 +106,12 @@ class Search:
         some = [(way, way.left) for way in ways if way.place == place]
         if not some and not here:
             some = [(way, records) for way in ways if (records := self._elsewhere(way))]
+            some = _in_use(some) or some
             some = self._own_place(self._nearest(some))
             # A way that is as near by a failure alone counts for the results on it: a retry's first try, say.
-            places = {way.place for way, _ in some if any(record.ok for record in way.left.values())}
+            places = {
+                way.place for way, _ in some if any(record.ok and not record.given_up for record in way.left.values())
+            }
             if len(places) > 1 and not call.is_read:
                 every = [record for _, records in some for record in records.values() if record.ok]
                 return Ambiguous("b", call, tuple(sorted(every, key=attrgetter("seq"))))

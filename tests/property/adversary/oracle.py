@@ -70,6 +70,7 @@ class Facts:
             if record.ok
             and not record.is_read
             and record.seq not in drops
+            and not record.given_up
             and (record.identity is not None or not record.superseded)
         ]
 
