@@ -65,6 +65,7 @@ FOUND = [
     ("reshape", 2000924),  # of two ways one is as near by a retry's first try alone, which failed
     ("rough", 2001644),  # a plan expected what had been given up, and the run paid for it
     ("rougher", 2001735),  # what had been given up was served to another call than its own
+    ("rougher", 2002006),  # a condition around a loop: what is one more call of it had the next call's result
     ("equal", 20823),  # more helpers of helpers than the checker follows
 ]
 """Episodes that were wrong, or that the oracle took for wrong."""
