@@ -151,7 +151,7 @@ def draw(
     plan.end = shadow.end
     plan.late = shadow.late
     plan.replayed = [
-        (seq, at) for seq, at in shadow.loop.handed.items() if not _is_read(claims.sources.history.records, seq)
+        (seq, at) for seq, at in claims.handed.items() if not _is_read(claims.sources.history.records, seq)
     ]
     records = claims.sources.history.records
     plan.saved = sum(records[seq].cost for seq, _ in plan.replayed)

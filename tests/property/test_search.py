@@ -56,6 +56,16 @@ FOUND = [
     ("rare", 400499),  # one list of equal calls is longer now and the other shorter
     ("again", 600064),  # equal lists changed places, and the second one is shorter
     ("again", 600001),  # a copy of a use has the number of another use, and a helper inside is written otherwise
+    ("rougher", 500280),  # one of two equal calls was given up, and new work in front gives the other its number
+    ("rougher", 810148),  # a call is given up behind new work, and an equal one, written otherwise, has its number
+    ("rougher", 810796),  # what a race's branch claims late, a replay finds at once: the winner was taken anew
+    ("equal", 1000738),  # the same, between a plan and its revision
+    ("rougher", 810318),  # kept in other words where it stands, behind a new read: no move
+    ("rougher", 2000716),  # a branch asks for what another one has, and its own has, too
+    ("reshape", 2000924),  # of two ways one is as near by a retry's first try alone, which failed
+    ("rough", 2001644),  # a plan expected what had been given up, and the run paid for it
+    ("rougher", 2001735),  # what had been given up was served to another call than its own
+    ("rougher", 2002006),  # a condition around a loop: what is one more call of it had the next call's result
     ("equal", 20823),  # more helpers of helpers than the checker follows
 ]
 """Episodes that were wrong, or that the oracle took for wrong."""

@@ -41,9 +41,10 @@ class Verdict:
 
 
 def frozen(claims: Claims) -> Iterable[Record]:
-    """Yield the records whose sites and frames are frozen: committed results that have an identity."""
+    """Yield the records whose sites and frames are frozen: committed results that have an identity, and that no earlier
+    revision gave up."""
     for record in claims.records:
-        if record.ok and not record.is_read and record.identity is not None:
+        if record.ok and not record.is_read and record.identity is not None and not record.given_up:
             yield record
 
 
@@ -67,7 +68,7 @@ def judge(
             continue
         if record.identity is None:
             continue
-        if claims.fate(record) is Fate.SAME:
+        if claims.fate(record) is Fate.SAME or record.given_up:
             # Behind the frontier a call at another place may have what can't be reached at its own any more.
             over = ended or (claims.relocation == "strict" and claims.vacated(record))
             (verdict.orphans if over else verdict.possible).append(record)

@@ -27,7 +27,7 @@ from addendum.identity import Frame, Identity
 from addendum.kernel.calls import Call
 from addendum.kernel.equals import EqualKey, Equals, Index
 from addendum.kernel.likeness import along, numbers
-from addendum.kernel.moved import Ambiguous, Search, ways_to
+from addendum.kernel.moved import Ambiguous, Search, promised, ways_to
 from addendum.kernel.sources import Fate, capacity
 from addendum.kernel.standing import Relocation, Standing
 from addendum.records.history import Record
@@ -49,6 +49,8 @@ class Claims(Standing):
     unsure: set[EqualKey] = field(default_factory=set)
     """What was claimed where a record was moved, or was asked for where one had stood, since somebody looked last for
     claims that exclude each other."""
+    handed: dict[int, str] = field(default_factory=dict)
+    """Records that were handed over in this execution: seq to identity."""
     _left: dict[str, EqualKey] = field(default_factory=dict)
     """Where moved records stood."""
     _equal: Index | None = None
@@ -85,10 +87,23 @@ class Claims(Standing):
         if record is None or record.seq in self.claimed:
             return None
         if record.call == call.call:
-            return record
+            return record if self._promised(call, record) is None else None
         if not record.is_read or record.capability != call.capability or _other_numbers(self, record, call):
             return None
         return record
+
+    def _promised(self, call: Call, there: Record) -> Record | None:
+        """Return the equal result that rule 3 expects where a call stands, if what stood there is written otherwise.
+        Then that isn't the call's, and its place is another's now."""
+        if there.is_read or self.relocation != "verified" or self.fate(there) is Fate.SAME:
+            return None
+        equals = self._index().get(call.call)
+        if equals is None:
+            return None
+        found = promised(self, equals, call)
+        if found is not None:
+            self._vacant.add(there.seq)
+        return found
 
     # --- rule 2 ------------------------------------------------------------------------------------------------
 
@@ -120,12 +135,13 @@ class Claims(Standing):
             for way in ways_to(self, equals)
             if self._may_come(way.one, call)
             for record in way.left.values()
-            if record.ok and record.revision not in exact and self.held(record, call)
+            if record.ok and not record.given_up and record.revision not in exact and self.held(record, call)
         ]
         rest += [
             record
             for record in equals.strays()
             if record.ok
+            and not record.given_up
             and record.revision not in exact
             and record.identity is not None
             and record.identity not in self.made
@@ -260,7 +276,8 @@ def _other_numbers(claims: Claims, record: Record, call: Call) -> bool:
     """Whether a race's branches have other numbers than when its winner was recorded: then that is another's.
 
     Those that its own source paid for tell it, and those that were moved to where they stood in it. Those that have no
-    records yet tell it by asking for what another branch has.
+    records yet tell it by asking for what another branch has alone. What was claimed late tells it once it was
+    handed over: in the execution that claimed it, nobody had it before.
     """
     if record.capability != "ctx.race":
         return False
@@ -269,7 +286,7 @@ def _other_numbers(claims: Claims, record: Record, call: Call) -> bool:
     here = f"{call.identity}["
     for seq, taken in claims.claimed.items():
         other = records.get(seq)
-        if other is None or not taken.identity.startswith(here):
+        if other is None or not taken.identity.startswith(here) or (other.late and seq not in claims.handed):
             continue
         number = _number(taken.identity, here)
         if other.source == record.source and _is_another(other.origin, f"{record.origin}[", number):
@@ -277,13 +294,18 @@ def _other_numbers(claims: Claims, record: Record, call: Call) -> bool:
         stood, then = claims.stood(other)
         if stood is not None and then == revision and _is_another(stood, f"{at}[", number):
             return True
-    return any(
-        _is_another(other.identity or "", here, _number(made, here))
-        for made, what in claims.made.items()
-        if made.startswith(here) and (there := claims.prefix.get(made)) is not None and there.call != what
-        for other in claims.equals(what)
-        if other.seq not in claims.claimed
-    )
+    return any(_asks_for_anothers(claims, what, made, here) for made, what in claims.made.items())
+
+
+def _asks_for_anothers(claims: Claims, what: EqualKey, made: str, here: str) -> bool:
+    """Whether a call in a race's branch, whose record is of something else, asks for what another branch has and its
+    own has not."""
+    there = claims.prefix.get(made) if made.startswith(here) else None
+    if there is None or there.call == what:
+        return False
+    left = [other.identity or "" for other in claims.equals(what) if other.seq not in claims.claimed]
+    numbers = {_number(at, here) for at in left if at.startswith(here)}
+    return bool(numbers) and _number(made, here) not in numbers
 
 
 def _is_another(identity: str, head: str, number: str) -> bool:

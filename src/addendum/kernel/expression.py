@@ -25,14 +25,14 @@ def expected(sources: Sources, revision: int, identity: Identity, *, edited: boo
     old = sources.program(revision)
     found: list[str] = []
     for number, position in enumerate(identity.positions):
-        if sources.fate(revision, position) is Fate.SAME:
-            found.append(position)
+        before = old.positions.get(position)
+        if sources.fate(revision, position) is Fate.SAME or (before is not None and before.kind == "loop"):
+            found.append(position)  # a loop is where its calls are, see below
             continue
         renamed = sources.renamed(revision, position)
         if renamed != position and sources.at(renamed) is not None:
             found.append(renamed)
             continue
-        before = old.positions.get(position)
         if before is not None and before.kind == "fanout" and position in sources.candidate.positions:
             inner = identity.positions[number + 1 : number + 2]  # none for a race's own record: it is in no branch
             if inner and (edited or sources.renamed(revision, inner[0]) != inner[0]):
@@ -42,8 +42,29 @@ def expected(sources: Sources, revision: int, identity: Identity, *, edited: boo
         if twin is None:
             return None
         found.append(twin)
+    if not _looped(sources, identity, found):
+        return None
     frames = [replace(frame, position=at) for frame, at in zip((*identity.path, identity.site), found, strict=True)]
     return Identity(_way(sources, old, identity, frames[:-1], found[-1]), frames[-1])
+
+
+def _looped(sources: Sources, identity: Identity, found: list[str]) -> bool:
+    """Let each loop's frame be that of a loop around what stands in it now, if all are there; say whether they are."""
+    loops: list[int] = []
+    for number, frame in enumerate((*identity.path, identity.site)):
+        if frame.kind == "loop":
+            loops.append(number)
+            continue
+        inner = sources.at(found[number])
+        now = () if inner is None else inner.loops
+        gone = any(sources.at(found[loop]) is None for loop in loops)
+        if gone and len(now) < len(loops):
+            return False
+        if gone or len(now) == len(loops):
+            for loop, at in zip(loops, now[len(now) - len(loops) :], strict=True):
+                found[loop] = at
+        loops.clear()
+    return True
 
 
 def _way(sources: Sources, old: Program, identity: Identity, frames: list[Frame], site: str) -> tuple[Frame, ...]:

@@ -149,8 +149,6 @@ class Loop:
     max_payload: int = 1024 * 1024
     handled: Handled = field(default_factory=Handled)
     pending: dict[int, Call] = field(default_factory=dict)
-    handed: dict[int, str] = field(default_factory=dict)
-    """Records that were handed over in this execution: seq to identity."""
     served: int = 0
     """Records of earlier executions that were handed over, without recorded reads."""
     calls: int = 0
@@ -227,15 +225,16 @@ class Loop:
         return fresh
 
     def rewritten(self) -> list[tuple[int, str]]:
-        """Return what was handed over where it stood though it is written otherwise there: seq and identity. These
-        records, recorded reads too, are kept in the terms of this source; a plan and a run ask the same."""
+        """Return what was handed over where it stood though it is written otherwise there, or was given up: seq and
+        identity. These records, recorded reads too, are kept in the terms of this source, and are in use; a plan and a
+        run ask the same."""
         claims, records = self.claims, self.claims.sources.history.records
         return [
             (seq, at)
-            for seq, at in self.handed.items()
+            for seq, at in claims.handed.items()
             if (record := records.get(seq)) is not None
             and record.identity == at
-            and claims.fate(record) is not Fate.SAME
+            and (claims.fate(record) is not Fate.SAME or record.given_up)
         ]
 
     def _settle(self) -> Generator[Request, Reply, list[Record] | Halt]:
@@ -452,7 +451,7 @@ class Loop:
         return HandOver(call, record)
 
     def _hand(self, call: Call, record: Record) -> None:
-        self.handed[record.seq] = call.identity
+        self.claims.handed[record.seq] = call.identity
         if not record.ok:
             self.handled.handed(record.seq, call.parts)
         if record.is_read:

@@ -44,6 +44,25 @@ def ways_to(standing: Standing, equals: Equals) -> list[Way]:
     return [way for way in equals.ways.values() if way.left]
 
 
+def promised(standing: Standing, equals: Equals, call: Call) -> Record | None:
+    """Return the result that is left and vacated, and that rule 3 expects where a call stands: what else stood there is
+    another call's, whose wording is gone from there."""
+    if standing.relocation != "verified":
+        return None
+    for way in ways_to(standing, equals):
+        if standing.foreseen(way.one, call, numbers=False):
+            for record in way.left.values():
+                if record.ok and standing.foreseen(record, call):
+                    return record
+    return None
+
+
+def _in_use(some: list[Some]) -> list[Some]:
+    """Return those that no revision gave up: the others are claimed last, and make nothing ambiguous."""
+    kept = [(way, {seq: record for seq, record in records.items() if not record.given_up}) for way, records in some]
+    return [(way, records) for way, records in kept if records]
+
+
 @dataclass(frozen=True, slots=True)
 class Search:
     """What looks for the record of one call among those that are equal to it. `claimed` are those that calls have, by
@@ -62,7 +81,21 @@ class Search:
         of one place are interchangeable, but what the script made of them stands where it stood. `apart` says how
         unlike they may be at most (see `unlike`), 3 is for a call that rather is one that failed and is tried again;
         `here`: only records of the call's own place.
+
+        What stood there and is written otherwise, or was left without identity, gives way to what rule 3 expects there.
         """
+        found = self._find(apart=apart, here=here)
+        if isinstance(found, Record) and not found.is_read and self._gives_way(found):
+            return promised(self.standing, self.equals, self.call) or found
+        return found
+
+    def _gives_way(self, record: Record) -> bool:
+        standing = self.standing
+        return record.identity is None or (
+            standing.place(record) == self.call.place and standing.fate(record) is Fate.CHANGED
+        )
+
+    def _find(self, *, apart: int, here: bool) -> Record | Ambiguous | None:
         standing, equals, call = self.standing, self.equals, self.call
         equals.sort(standing.place, self._numbers)
         found = self._exactly(here)
@@ -73,8 +106,12 @@ class Search:
         some = [(way, way.left) for way in ways if way.place == place]
         if not some and not here:
             some = [(way, records) for way in ways if (records := self._elsewhere(way))]
+            some = _in_use(some) or some
             some = self._own_place(self._nearest(some))
-            places = {way.place for way, records in some if any(record.ok for record in records.values())}
+            # A way that is as near by a failure alone counts for the results on it: a retry's first try, say.
+            places = {
+                way.place for way, _ in some if any(record.ok and not record.given_up for record in way.left.values())
+            }
             if len(places) > 1 and not call.is_read:
                 every = [record for _, records in some for record in records.values() if record.ok]
                 return Ambiguous("b", call, tuple(sorted(every, key=attrgetter("seq"))))

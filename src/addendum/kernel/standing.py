@@ -118,10 +118,12 @@ class Standing:
         """
         if record.identity is None:
             return record.source
+        return self._lasted(record.revision, self.parts(record.identity))
+
+    def _lasted(self, revision: int, identity: Identity) -> int:
+        """Return the last revision before the candidate up to which an identity's text was as in that of `revision`."""
         last = self.revision - 1 if self.revision else self.sources.history.revision
-        if record.revision >= last:
-            return record.revision
-        return self.sources.latest(record.revision, self.parts(record.identity).positions, last)
+        return revision if revision >= last else self.sources.latest(revision, identity.positions, last)
 
     def expected(self, record: Record) -> str | None:
         """Where a record's call is still to come although its own identity is vacated (rule 3), None if unknown."""
@@ -132,13 +134,14 @@ class Standing:
         # What was made already isn't still to come: another record, or another payload, stands there.
         return None if there is None or self._reached(there) else str(there)
 
-    def foreseen(self, record: Record, call: Call) -> bool:
-        """Whether a call stands where a record's was expected (rule 3)."""
+    def foreseen(self, record: Record, call: Call, *, numbers: bool = True) -> bool:
+        """Whether a call stands where a record's was expected (rule 3). Without `numbers`: whether at that place."""
         identity, revision = self.stood(record)
         if identity is None:
             return False
-        there = expected(self.sources, revision, self.parts(identity))
-        return there is not None and reaches(call.parts, there)
+        parts = self.parts(identity)
+        there = expected(self.sources, self._lasted(revision, parts), parts)
+        return there is not None and reaches(call.parts, there, numbers=numbers)
 
     def _expectation(self, record: Record, identity: Identity) -> Identity | None:
         if record.seq not in self._expected:

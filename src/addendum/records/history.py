@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from addendum.canon import Digest, Json, doubles
+from addendum.identity import place
 from addendum.records import entries
 from addendum.records.entries import READS, Attempt, Draft, Ref, Revision
 from addendum.records.stored import Stored
@@ -48,6 +49,8 @@ class Record:
     """The last revision that moved it or kept it in other terms, and where it stood until then (identity, revision)."""
     late: int = 0
     """The seq of the rebind by which it came in late (see `order`), 0 if it didn't."""
+    given_up: int = 0
+    """The revision that dropped it, 0 if none did or a call has it again. Until then it stays, but stops nothing."""
 
     def leave(self, revision: int) -> None:
         """Remember where it stood before a revision, whatever that revision does to it."""
@@ -254,6 +257,7 @@ class History:
         self.prefix[identity] = record
         record.identity = identity
         record.revision = revision
+        record.given_up = 0
 
     # --- the fold, one method a kind ---------------------------------------------------------------------------
 
@@ -264,6 +268,11 @@ class History:
         self.request = found.request or self.request
         self.request_args = self.last_draft = None
         self.pending = 0
+        for record in self.records.values() if found.drops else ():
+            if record.identity is not None and (
+                record.identity in found.drops or place(record.identity) in found.drops
+            ):
+                record.given_up = found.number
 
     def _grant(self, seq: int, body: Mapping[str, Any]) -> None:
         self.grant = doubles(body["grant"])

@@ -82,7 +82,7 @@ def frozen(ready: Scene, sources: Sources) -> Iterator[Frozen]:
     claims: Claims = ready.claims(0)
     groups: dict[tuple[int, str, str], list[Record]] = {}
     for record in claims.records:
-        if record.ok and not record.is_read and record.identity is not None:
+        if record.ok and not record.is_read and record.identity is not None and not record.given_up:
             key = (record.revision, ids.place(record.identity), record.capability)
             groups.setdefault(key, []).append(record)
     for (revision, place, capability), records in groups.items():

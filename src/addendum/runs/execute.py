@@ -163,7 +163,7 @@ class Attempt:
             **settler.accounts.whole(),
             "at_ms": round(self.context.clock.now() * 1000),
             "counts": self._counts(drive, len(orphans)),
-            "replayed": spans(seq for seq in drive.loop.handed if journal.history.records[seq].drive != number),
+            "replayed": spans(seq for seq in claims.handed if journal.history.records[seq].drive != number),
         }
         if ending.status == "completed":
             result, blobs = drive.result_ref(ending.value)
@@ -267,29 +267,25 @@ def _anchors(drive: Drive, revision: int) -> list[Entry]:
 
 def _open(loop: Loop, status: str) -> list[int]:
     """Return the failures that are open after an attempt: those after which a failed run asked nothing more, and those
-    that it was to try again and never sent. The script had neither the old failure nor another answer: a race was over
-    first, or the run failed before it came there."""
+    that were open or to be tried again, and that this attempt handed to nobody and didn't send. A race was over first,
+    or the run failed before it came there: the script had neither the old failure nor another answer."""
     failed, claims = status == "failed", loop.claims
+    history, made = claims.sources.history, claims.made
     found = set(loop.handled.open) if failed else set()
-    if claims.failed:
-        prefix, asked = claims.sources.history.prefix, set(claims.made.values())
-        unsent = {call for at, call in claims.made.items() if prefix.get(at) is claims.failed.get(at)}
-        for at, record in claims.failed.items():
-            if record.identity != at:
-                continue  # it has another answer
-            to_come = at not in claims.made and (claims.fate(record) is Fate.SAME or record.call not in asked)
-            if record.call in unsent or (failed and to_come):
-                found.add(record.seq)
-    return sorted(found | _passed_by(loop)) if failed else sorted(found)
-
-
-def _passed_by(loop: Loop) -> set[int]:
-    """Return the open failures that an attempt was not to try again (`--retry none`) and didn't come to, either: nobody
-    had the old failure."""
-    claims = loop.claims
-    history, again = claims.sources.history, {record.seq for record in claims.failed.values()}
-    left = [history.records[seq] for seq in history.open_failures - again if seq not in claims.claimed]
-    return {record.seq for record in left if record.identity is not None and record.identity not in claims.made}
+    before = history.open_failures.union(record.seq for record in claims.failed.values())
+    left = [history.records[seq] for seq in before if seq not in claims.claimed]
+    if not left:
+        return sorted(found)
+    asked = set(made.values())
+    unsent = {call for at, call in made.items() if history.prefix.get(at) is claims.failed.get(at)}
+    for record in left:
+        at = record.identity
+        if at is None:
+            continue  # it has another answer
+        to_come = at not in made and (claims.fate(record) is Fate.SAME or record.call not in asked)
+        if record.call in unsent or (failed and to_come):
+            found.add(record.seq)
+    return sorted(found)
 
 
 def _unfinished(ending: Ending, history: History) -> Ending:

@@ -15,12 +15,10 @@ from addendum.authority.grant import Grant, from_json
 from addendum.broker.journal import Journal, stow
 from addendum.canon import Digest, Json
 from addendum.errors import Rejected, StoreCorrupt, StoreError, UsageError
-from addendum.identity import place
 from addendum.kernel.policy import Allowances, Policy
 from addendum.ports import Lease, RunHeader, Store
 from addendum.records import entries
 from addendum.records.entries import Revision
-from addendum.records.history import Record
 from addendum.records.stored import Entry
 from addendum.runs import delegate
 from addendum.runs.admit import Admission, admit
@@ -182,7 +180,7 @@ def resume(
         named(run, journal.history, Allowances(supersede=allowances.supersede))
         ready = scene(journal, program, now.args_digest, policy_of(journal, policy), kept)
         if now.drops:
-            ready.dropped = [record for record in journal.history.records.values() if _dropped(record, now)]
+            ready.dropped = [record for record in journal.history.records.values() if record.given_up == now.number]
         args = journal.value(now.args)
         return Attempt(context, ready, "resume", args, stop=stop or threading.Event()).run()
 
@@ -300,16 +298,6 @@ def _way_on(found: Mapping[str, Mapping[str, Any]]) -> str:
 def granted(journal: Journal) -> Grant:
     """Return the run's grant as it stands."""
     return from_json(journal.history.grant or {})
-
-
-def _dropped(record: Record, now: Revision) -> bool:
-    """Whether the current revision gave a record up: it was there before, and stood where the revision says. What was
-    paid for there since, or moved there, is what the script has instead of it."""
-    if record.source >= now.number:
-        return False
-    moved = record.before is not None and record.before[0] == now.number
-    at = record.before[1] if record.before is not None and moved else record.identity
-    return at is not None and (at in now.drops or place(at) in now.drops)
 
 
 def fresh_name(context: Context) -> str:

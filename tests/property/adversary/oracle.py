@@ -70,6 +70,7 @@ class Facts:
             if record.ok
             and not record.is_read
             and record.seq not in drops
+            and not record.given_up
             and (record.identity is not None or not record.superseded)
         ]
 
@@ -328,7 +329,9 @@ def moves_kept(facts: Facts) -> list[str]:
         wrong.append(
             f"the plan and the revision don't move the same: {sorted(first.symmetric_difference(plan.bindings))}"
         )
-    moved = [facts.before.records[record] for seq, record, _ in rebinds if known < seq < paid]
+    # What is written otherwise where it stands is kept in other words, and moves nowhere.
+    behind_known = [(facts.before.records[record], at) for seq, record, at in rebinds if known < seq < paid]
+    moved = [record for record, at in behind_known if record.identity != at]
     # What has no identity is nobody's, so that a plan doesn't say that it may be left over.
     behind = {record.seq for record in moved if record.ok and not record.is_read and record.identity is not None}
     unforeseen = behind - {*plan.verdict.expected, *(record.seq for record in plan.verdict.possible)}
