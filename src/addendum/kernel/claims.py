@@ -93,9 +93,9 @@ class Claims(Standing):
         return record
 
     def _promised(self, call: Call, there: Record) -> Record | None:
-        """Return the equal result that rule 3 expects where a call stands, if what stood there is written otherwise.
-        Then that isn't the call's, and its place is another's now."""
-        if there.is_read or self.relocation != "verified" or self.fate(there) is Fate.SAME:
+        """Return the equal result that rule 3 expects where a call behind new work stands, if what stood there is
+        written otherwise. Then that isn't the call's, and its place is another's now."""
+        if not self.beyond or there.is_read or self.relocation != "verified" or self.fate(there) is Fate.SAME:
             return None
         equals = self._index().get(call.call)
         if equals is None:

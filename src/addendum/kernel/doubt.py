@@ -143,8 +143,8 @@ def _crossed(claims: Claims, pairs: list[Pair]) -> list[Ambiguous]:
             was = _before(claims, pairs[first][0], pairs[second][0])
             if not was or was * _comes(claims, calls[first], calls[second]) >= 0:
                 continue
-            # Where both stand where rule 3 expects them, what they are written like says which is which.
-            if not (claims.foreseen(*pairs[first]) and claims.foreseen(*pairs[second])):
+            # Behind new work, where both stand where rule 3 expects them, their wording says which is which.
+            if not (claims.beyond and claims.foreseen(*pairs[first]) and claims.foreseen(*pairs[second])):
                 found.append(Ambiguous("a", pairs[first][1], (pairs[first][0], pairs[second][0])))
     return found
 

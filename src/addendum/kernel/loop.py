@@ -456,6 +456,8 @@ class Loop:
             self.handled.handed(record.seq, call.parts)
         if record.is_read:
             return
+        if record.source == self.claims.revision:
+            self.claims.beyond = True
         replayed = record.seq not in self._new
         self.served += replayed
         if self.notice is not None:

@@ -82,7 +82,8 @@ class Search:
         unlike they may be at most (see `unlike`), 3 is for a call that rather is one that failed and is tried again;
         `here`: only records of the call's own place.
 
-        What stood there and is written otherwise, or was left without identity, gives way to what rule 3 expects there.
+        Behind new work, what stood there and is written otherwise, or was left without identity, gives way to what
+        rule 3 expects there.
         """
         found = self._find(apart=apart, here=here)
         if isinstance(found, Record) and not found.is_read and self._gives_way(found):
@@ -91,6 +92,8 @@ class Search:
 
     def _gives_way(self, record: Record) -> bool:
         standing = self.standing
+        if not standing.beyond:
+            return False
         return record.identity is None or (
             standing.place(record) == self.call.place and standing.fate(record) is Fate.CHANGED
         )

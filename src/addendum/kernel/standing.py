@@ -36,6 +36,9 @@ class Standing:
     """The number of the candidate's revision, 0 while it has none (a plan)."""
     made: dict[str, EqualKey] = field(default_factory=dict)
     """Every identity that the candidate has called so far, with what it asked for."""
+    beyond: bool = False
+    """Whether something was handed over that this revision paid for: what the candidate calls from then on, no shadow
+    reached, and rule 3 comes first."""
     widths: dict[str, int | tuple[str, ...]] = field(default_factory=dict)
     _parsed: dict[str, Identity] = field(default_factory=dict)
     _vacant: set[int] = field(default_factory=set)
