@@ -127,7 +127,7 @@ class Progress:
             case "drafted":
                 self.asking = False
                 self._flying.pop("repair.write", None)
-                self._done += 1
+                self._done += event["verdict"] != "failed"  # there is no draft, and as a rule the model is asked again
                 self._cost += event["cost"]
                 self._line("drafted", "repair.write", f"{event['verdict']}, ${usd(event['cost'])}", "")
             case "log" | "phase":
