@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -32,7 +31,7 @@ from addendum.cli import (
     work,
 )
 from addendum.cli.failure import INTERRUPTED, report
-from addendum.cli.output import Output
+from addendum.cli.output import Output, OutputLost, nowhere, writable
 
 PROGRAM = "addendum"
 PANELS = {
@@ -129,11 +128,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read the output has enough. Nothing else may be written to it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        nowhere(sys.stdout)
         return 1
     except BaseException as error:
         if isinstance(error, SystemExit):
             raise
+        if isinstance(error, OSError) and not writable():
+            error = OutputLost(error)
         if isinstance(error, typer.TyperException) and not error.format_message():
             return 2  # the help was printed instead
         return report(error, json=json, program=PROGRAM, exactly=_named_by(given).exactly)
