@@ -125,7 +125,7 @@ def _candidate(
     return planfile.PlanFile(
         run="",
         source=None if script is None else inputs.script(script),
-        name="" if script is None or script == "-" else Path(script).name,
+        name="" if script is None else inputs.label(script),
         has_args=args is not None,
         args=inputs.args(args, None),
         policy=policy,

@@ -207,6 +207,10 @@ class SqliteDatabase:
     # --- opening --------------------------------------------------------------------------------------------------
 
     def _connect(self) -> sqlite3.Connection:
+        if self._path.is_dir():
+            raise StoreUnavailable(
+                f"The store {self.where} is a folder.", hint="Name a file, as in FOLDER/store.db.", store=self.where
+            )
         how = "mode=rw"  # never an empty file in place of one that was just deleted
         self._only_read, self._seen = reading.only_read(self._path), None
         if self._only_read:
@@ -220,7 +224,7 @@ class SqliteDatabase:
         deadline = time.monotonic() + self._busy
         while True:
             connection = sqlite3.connect(
-                f"file:{quote(self.where)}?{how}",
+                f"file:{quote(os.fsencode(self._path))}?{how}",
                 uri=True,
                 timeout=self._busy,
                 isolation_level=None,
