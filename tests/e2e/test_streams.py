@@ -1,4 +1,5 @@
-"""Standard streams that are closed, full or read by nobody: what a run does is not decided by who watches it."""
+"""Standard streams that are closed, full or read by nobody, and a current folder that is gone: what a run does is not
+decided by who watches it."""
 
 from __future__ import annotations
 
@@ -81,3 +82,11 @@ def test_an_error_that_nobody_reads_has_its_exit_code(five: Cli) -> None:
     """With stderr full, or closed by its reader, the code is all that says it."""
     assert shell(five, "addendum show nowhere 2>/dev/full; echo $?").stdout.splitlines() == ["2"]
     assert shell(five, "{ addendum show nowhere 2>&1; echo $? >&3; } 3>code | true; cat code").stdout == "2\n"
+
+
+def test_a_current_folder_that_is_gone_is_said(five: Cli) -> None:
+    """It is no error of Addendum's."""
+    done = shell(five, "mkdir gone; cd gone; rmdir ../gone; addendum runs; echo $?")
+    assert done.stdout.splitlines()[-1] == "2"
+    assert "error[usage]: The current folder was deleted. Change to one that is there." in done.stderr
+    assert "Traceback" not in done.stderr
