@@ -166,7 +166,7 @@ def test_the_end_of_input_is_a_clean_end(folder: Folder) -> None:
 
 
 def test_a_signal_is_a_clean_end(folder: Folder) -> None:
-    """SIGTERM ends the server once what was sent has landed, though its input is still open."""
+    """SIGTERM ends the server once what was sent has landed and its client knows, though its input is still open."""
     with folder.server() as process:
         begin(process)
         gate = folder.reach()
@@ -177,6 +177,7 @@ def test_a_signal_is_a_clean_end(folder: Folder) -> None:
         assert refused["isError"]
         assert refused["structuredContent"]["message"] == "The server is about to end."
         gate.close()
+        assert answer(process, 2)["result"]["structuredContent"]["stop"] == "cancelled"
         assert process.wait(60) == 0
     shown = folder.cli("show", "long", "--json").json
     assert (shown["status"], shown["stop"], shown["committed"]) == ("stopped", "cancelled", 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -113,17 +114,24 @@ def abandoned(attempts: Sequence[Attempt], by: str, reason: str) -> list[Entry]:
     return [Entry("abandon", {"attempt": attempt.seq, "by": by, "reason": reason}) for attempt in attempts]
 
 
-def ask_providers(journal: Journal, catalog: Catalog, dispatcher: Dispatcher) -> list[dict[str, Any]]:
+def ask_providers(
+    journal: Journal, catalog: Catalog, dispatcher: Dispatcher, stop: threading.Event
+) -> list[dict[str, Any]]:
     """Ask providers that can say it what became of unresolved attempts, by their idempotency keys.
 
-    Returns what was resolved. An answer that isn't JSON leaves the attempt as it is.
+    Returns what was resolved. An answer that isn't JSON leaves the attempt as it is. Those that take long to answer
+    don't cost the run's lease, and once a stop is asked for no other is asked.
     """
     found: list[dict[str, Any]] = []
     for attempt in unresolved(journal.history):
+        if stop.is_set():
+            break
         capability = catalog.get(attempt.capability)
         if capability is None or not capability.lookup:
             continue
         reply = dispatcher.lookup(attempt.capability, attempt.key)
+        if journal.lease is not None:
+            journal.store.renew(journal.lease)
         if reply is None:
             continue
         cost = capability.price if reply.usage.cost is None else reply.usage.cost

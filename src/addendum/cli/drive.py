@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -55,7 +54,7 @@ def run(
     source = inputs.script(script)
     given = inputs.args(args, {})
     chosen = inputs.policies(policy, relocation)
-    label = name if name is not None else "" if script == "-" else Path(script).name
+    label = name if name is not None else inputs.label(script)
     progress = Progress(None if json else output.err)
     settings = opening.settings(store=store, sandbox=sandbox, provider=provider, grant=grant, log=log)
     with opening.context(settings, progress) as context:

@@ -3,7 +3,7 @@
 | exit code | says |
 | --- | --- |
 | 0 | the asked-for verdict is positive |
-| 1 | an internal error, or a store that doesn't answer |
+| 1 | an internal error, a store that doesn't answer, or an output that can't be written |
 | 2 | usage |
 | 3 | a typed rejection |
 | 4 | undecided: waiting, unresolved, missing, busy |
@@ -21,7 +21,7 @@ from typing import Any
 
 import typer
 
-from addendum.cli.output import dumps
+from addendum.cli.output import dumps, nowhere
 from addendum.cli.printable import line
 from addendum.errors import AddendumError, CapabilityError, Stop
 
@@ -80,8 +80,11 @@ def report(error: BaseException, *, json: bool, program: str = "addendum", exact
         sys.stderr.write("\n")  # the terminal shows ^C in the line that was being written
     if os.environ.get(DEBUG) and not isinstance(error, typer.TyperException):
         traceback.print_exception(error, file=sys.stderr)
-    sys.stderr.write((dumps(found.to_json(), indent=None) if json else found.text()) + "\n")
-    sys.stderr.flush()
+    try:
+        sys.stderr.write((dumps(found.to_json(), indent=None) if json else found.text()) + "\n")
+        sys.stderr.flush()
+    except OSError:
+        nowhere(sys.stderr)  # the exit code says it
     return found.exit_code
 
 

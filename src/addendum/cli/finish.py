@@ -44,7 +44,7 @@ def finish(
         if result.certificate is None and result.stop != "store_unavailable":
             result.certificate = certified(context.store, result.run)
     if output.json:
-        output.value(result.to_json())
+        output.value(_exact(output, result))
     else:
         present(output, context, result, source, path, planned)
     return result.exit_code
@@ -57,10 +57,8 @@ def present(
     from addendum.cli.views import report as report_view
     from addendum.cli.views import result as result_view
     from addendum.runs import query
-    from addendum.runs.advice import named
 
-    data = result.to_json()
-    data["hint"] = output.exactly(data["hint"])
+    data = _exact(output, result)
     refused = data["details"].get("admission")
     drawn = data["details"].get("plan")
     if refused is not None and refused["violations"]:
@@ -68,11 +66,20 @@ def present(
         output.show(report_view.report(path or "script", source or "", violations))
         data["hint"] = next((each["fix"] for each in violations if each["severity"] == "error"), data["hint"])
     if drawn is not None and (planned or not drawn["applies"]):
-        drawn["hint"] = output.exactly(named(drawn["hint"] or "", result.run))
         records = query.read(context.store, result.run).history.records
         output.show(plan_view.plan(drawn, records, _worst(data["details"].get("worst_case"))))
     if not planned or drawn is None:
         output.show(result_view.result(data, output.advice(_steps(context, result))))
+
+
+def _exact(output: Output, result: StepResult) -> dict[str, Any]:
+    """Return a result as JSON, with hints whose commands can be copied."""
+    data = result.to_json()
+    data["hint"] = output.exactly(data["hint"])
+    drawn = data["details"].get("plan")
+    if drawn is not None and drawn["hint"]:
+        data["details"] = {**data["details"], "plan": {**drawn, "hint": output.exactly(drawn["hint"])}}
+    return data
 
 
 def _worst(found: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -57,6 +58,11 @@ def script(name: str) -> str:
     return read_text(name, "a workflow script")
 
 
+def label(name: str) -> str:
+    """Return what a script is called in lists: its file's name, "" for standard input. A name needn't be text."""
+    return "" if name == "-" else os.fsencode(Path(name).name).decode("utf-8", "replace")
+
+
 def args(given: str | None, default: Any, what: str = "args") -> Json:
     """Read `--args`: JSON text, a file, `@file`, or `-`. Returns `default` when it wasn't given.
 
@@ -73,12 +79,19 @@ def args(given: str | None, default: Any, what: str = "args") -> Json:
         return parsed("-", read_text("-", f"the {what}"))
     if text.startswith("@"):
         return parsed(text[1:], read_text(text[1:], f"the {what} as JSON"))
-    if text[:1] in ("{", "[", '"') or (not Path(text).exists() and _is_json(text)):
+    if text[:1] in ("{", "[", '"') or not _names_a_file(text):
         return parsed(f"The {what}", text)
     return parsed(text, read_text(text, f"the {what} as JSON"))
 
 
 _WAYS = "Write JSON, the name of a file with it, or - for standard input."
+
+
+def _names_a_file(text: str) -> bool:
+    try:
+        return Path(text).exists() or not _is_json(text)
+    except OSError:  # it is too long for a name, say
+        return False
 
 
 def _is_json(text: str) -> bool:

@@ -32,7 +32,8 @@ from addendum.cli import (
     work,
 )
 from addendum.cli.failure import INTERRUPTED, report
-from addendum.cli.output import Output
+from addendum.cli.output import Output, OutputLost, nowhere, writable
+from addendum.errors import UsageError
 
 PROGRAM = "addendum"
 PANELS = {
@@ -129,17 +130,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read the output has enough. Nothing else may be written to it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        nowhere(sys.stdout)
         return 1
     except BaseException as error:
         if isinstance(error, SystemExit):
             raise
+        if isinstance(error, OSError) and not writable():
+            error = OutputLost(error)
+        elif isinstance(error, FileNotFoundError) and not _here():
+            error = UsageError("The current folder was deleted.", hint="Change to one that is there.")
         if isinstance(error, typer.TyperException) and not error.format_message():
             return 2  # the help was printed instead
         return report(error, json=json, program=PROGRAM, exactly=_named_by(given).exactly)
     if code == INTERRUPTED:  # Typer makes this of a KeyboardInterrupt, and says nothing
         return report(KeyboardInterrupt(), json=json, program=PROGRAM)
     return code if isinstance(code, int) else 0
+
+
+def _here() -> bool:
+    """Whether the current folder is there."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _named_by(arguments: Sequence[str]) -> Output:

@@ -11,8 +11,11 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
+
+from addendum.errors import AddendumError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -39,6 +42,34 @@ TAKEN: Mapping[str, tuple[str, ...]] = {
     "catalog show": ("--provider",),
 }
 """Which of these options a command needs to do the same as the one that names it."""
+
+
+class OutputLost(AddendumError):
+    """What a command has to say can't be written to standard output. The command itself has done its work."""
+
+    code = "output_lost"
+
+    def __init__(self, why: OSError) -> None:
+        super().__init__(
+            f"Standard output can't be written: {why.strerror or why}.",
+            hint="Make room, or send it elsewhere. A run that was driven stands as it ended: `addendum runs` lists it.",
+        )
+
+
+def writable() -> bool:
+    """Whether standard output takes anything, asked with an empty line; one that doesn't gets nothing more."""
+    try:
+        os.write(sys.stdout.fileno(), b"\n")
+    except OSError:
+        nowhere(sys.stdout)
+        return False
+    return True
+
+
+def nowhere(stream: TextIO) -> None:
+    """Have a stream that nobody reads, or that is full, lead nowhere: else Python tries again when it ends."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 class Output:
@@ -110,7 +141,10 @@ class Output:
     def say(self, *parts: RenderableType) -> None:
         """Say something about the work, on stderr; nothing with `--json`."""
         if not self.json:
-            self._print(self.err, parts)
+            try:
+                self._print(self.err, parts)
+            except OSError:
+                nowhere(sys.stderr)
 
     def _print(self, console: Console, parts: tuple[RenderableType, ...]) -> None:
         if console.is_terminal:
@@ -127,6 +161,10 @@ class Output:
         if found is None:
             from rich.console import Console
 
+            class Piped(Console):
+                def on_broken_pipe(self) -> None:
+                    raise
+
             settings: dict[str, Any] = {} if file.isatty() or "COLUMNS" in os.environ else {"width": WIDE}
-            found = self._consoles[name] = Console(file=file, soft_wrap=False, **settings)
+            found = self._consoles[name] = Piped(file=file, soft_wrap=False, **settings)
         return found

@@ -22,6 +22,8 @@ class PlanFile:
 
     run: str
     source: str | None = None
+    name: str = ""
+    """What the script is called, as a rule its file."""
     has_args: bool = False
     args: Json = None
     policy: Mapping[str, Any] = field(default_factory=dict)
@@ -41,6 +43,7 @@ class PlanFile:
             "format": FORMAT,
             "run": self.run,
             "source": self.source,
+            "name": self.name,
             "args": {"value": self.args} if self.has_args else None,
             "policy": dict(self.policy),
             "allowances": {
@@ -73,6 +76,7 @@ def read(path: Path) -> PlanFile:
         return PlanFile(
             run=data["run"],
             source=data["source"],
+            name=str(data.get("name", "")),
             has_args=data["args"] is not None,
             args=data["args"]["value"] if data["args"] is not None else None,
             policy=data["policy"],

@@ -127,7 +127,7 @@ class Progress:
             case "drafted":
                 self.asking = False
                 self._flying.pop("repair.write", None)
-                self._done += 1
+                self._done += event["verdict"] != "failed"  # there is no draft, and as a rule the model is asked again
                 self._cost += event["cost"]
                 self._line("drafted", "repair.write", f"{event['verdict']}, ${usd(event['cost'])}", "")
             case "log" | "phase":
@@ -163,10 +163,13 @@ class Progress:
     def _print(self, text: Text, *, cut: bool = False) -> None:
         if self._console is None:
             return
-        if self._console.is_terminal and cut:
-            self._console.print(text, no_wrap=True, overflow="ellipsis")
-        else:
-            self._console.print(text, soft_wrap=not self._console.is_terminal)
+        try:
+            if self._console.is_terminal and cut:
+                self._console.print(text, no_wrap=True, overflow="ellipsis")
+            else:
+                self._console.print(text, soft_wrap=not self._console.is_terminal)
+        except OSError:
+            self._console = None  # nobody reads it any more: that is no reason to end a run
 
     def _status(self) -> RenderableType:
         now = time.monotonic()

@@ -125,6 +125,7 @@ def _candidate(
     return planfile.PlanFile(
         run="",
         source=None if script is None else inputs.script(script),
+        name="" if script is None else inputs.label(script),
         has_args=args is not None,
         args=inputs.args(args, None),
         policy=policy,
@@ -182,6 +183,7 @@ def _apply(
             policy=candidate.policy,
             allowances=candidate.allowances,
             at=at,
+            name=candidate.name,
             stop=stop,
         )
 

@@ -97,6 +97,8 @@ class Revision:
     drops: tuple[str, ...] = ()
     request: Ref | None = None
     """What a person wanted of the script, as text; None if nobody said."""
+    name: str = ""
+    """What a later revision's script is called, as a rule its file; the first one has the run's name."""
 
     def body(self) -> dict[str, Json]:
         """Return the entry's body."""
@@ -110,6 +112,8 @@ class Revision:
         }
         if self.request is not None:
             body["request"] = self.request.body()
+        if self.name:
+            body["name"] = self.name
         return body
 
 
@@ -123,6 +127,7 @@ def revision(body: Body) -> Revision:
         moves=dict(body["moves"]),
         drops=tuple(body["drops"]),
         request=ref(body["request"]) if "request" in body else None,
+        name=body.get("name", ""),
     )
 
 

@@ -219,7 +219,7 @@ def _plan(journal: Journal, plan: Plan, options: Options) -> Iterator[Finding]:
     paid_again = [call for call in plan.frontier if call.finding is not None]
     for call in paid_again if policy.ledger == "auto" else [c for c in paid_again if c.finding and c.finding.denied]:
         yield _again(call)
-    if plan.stop is not None and plan.stop.kind != "repeat":
+    if plan.stop is not None and plan.stop.kind != "repeat" and not plan.applies:
         yield Finding(
             guard="plan",
             kind=plan.stop.kind,

@@ -144,20 +144,21 @@ class Loop:
         changed = catalog_changed(self.context, self.journal)
         if changed is not None:
             return self._outcome("stopped", changed.message, changed.hint)
+        ended = history.ended
+        failed = ended is not None and ended.status == "failed" and not history.driving
         sent = [attempt for attempt in unresolved(history) if attempt.side_effecting]
-        if sent:
+        if sent and not failed:
             first = sent[0]
             return self._outcome(
                 "unresolved",
-                f"The call {first.identity} of {first.capability} was sent and has no result: no revision starts "
-                "before that is known.",
+                f"The call {first.identity} of {first.capability} was sent and has no result, and no script says what "
+                "became of it.",
                 f"`addendum reconcile {run}` with the result, or declare it abandoned.",
             )
         if waiting(history) or any(each.capability != WRITE for each in questions(history)):
             return self._outcome(
                 "waiting", "The run waits for a person: nothing has failed.", f"`addendum approve {run}`."
             )
-        ended = history.ended
         if ended is not None and ended.status == "completed" and not history.driving:
             raise Rejected(
                 f"The run {run} is completed: there is nothing to repair.",

@@ -50,7 +50,7 @@ class Attempt:
         journal = self.scene.journal
         dispatcher = self.context.dispatcher(self.context.provider, self.context.loop)
         try:
-            ask_providers(journal, self.context.catalog, dispatcher)
+            ask_providers(journal, self.context.catalog, dispatcher, self.stop)
             commit_answers(journal)
             if self.how != "run":
                 self._write_drive(journal.history.drives + 1)

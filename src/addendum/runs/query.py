@@ -301,6 +301,17 @@ class RunView:
         }
 
 
+def _script(found: Reading) -> str:
+    """Return what the run's present script is called, as a rule its file, "" if nobody said."""
+    revisions = found.history.revisions
+    if not revisions:
+        return found.header.name
+    same = [each for each in revisions.values() if each.source == found.history.current.source]
+    return next(
+        (each.name for each in reversed(same) if each.name), found.header.name if 1 in {e.number for e in same} else ""
+    )
+
+
 def show(store: Store, run: str) -> RunView:
     """Return everything about a run that a person may ask for. Raises `NotFound`."""
     found = read(store, run)
@@ -325,7 +336,7 @@ def show(store: Store, run: str) -> RunView:
             unresolved=summary.unresolved,
             failures=len(history.open_failures),
             hint=str(ended.get("hint", "")),
-            name=found.header.name,
+            name=_script(found),
             pending=bool(history.pending),
             answered=answered,
         ),

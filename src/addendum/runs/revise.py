@@ -6,7 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from addendum import canon
@@ -26,7 +26,7 @@ from addendum.kernel.shadow import Shadow, shadow
 from addendum.plan import Plan, draw, to_json
 from addendum.records import entries
 from addendum.records.stored import Entry
-from addendum.runs import delegate
+from addendum.runs import advice, delegate
 from addendum.runs.admit import Admission, admit, influence, within
 from addendum.runs.context import Context
 from addendum.runs.execute import Attempt
@@ -97,6 +97,8 @@ def _draw(
     named(journal.run, history, allowances)
     ready = scene(journal, admission.program, canon.digest(args), policy_of(journal, policy), allowances)
     found = _plan(context, ready, admission.program, args)
+    if found.stop is not None:
+        found.stop = replace(found.stop, hint=advice.named(found.stop.hint, journal.run))
     accounts = open_desk(journal, granted(journal), context.catalog, context.clock, write=False).accounts
     facts = admission.report.facts
     found.influence, found.flows = influence(facts, context.catalog), facts.flows
@@ -205,14 +207,15 @@ def revise(
     at: tuple[int, str] | None = None,
     of: tuple[Digest, Digest] | None = None,
     how: str = "revise",
+    name: str = "",
     stop: threading.Event | None = None,
 ) -> StepResult:
     """Plan a revision, and apply the plan if it is admitted.
 
     `at` is the journal that a plan shown before was made from (`Plan.at`): if the run's has changed since, nothing is
     done. `of` is what that plan was of (`Plan.of`): nor is it for anything else. One that only an unresolved call stops
-    (`Plan.starts`) becomes the run's, and stops there. Raises `Rejected` for a change, `NotFound`, `RunBusy`,
-    `ConfigError`.
+    (`Plan.starts`) becomes the run's, and stops there. `name` is what the script is called, as a rule its file. Raises
+    `Rejected` for a change, `NotFound`, `RunBusy`, `ConfigError`.
     """
     allowances = allowances or Allowances()
     context.prepare()
@@ -230,7 +233,7 @@ def revise(
             return refused(run, drawn.plan, journal)
         context.prepare(granted(journal), history.computed)  # the plan used the first one
         delegate.again(context, journal)
-        rebound = adopt(journal, drawn, allowances)
+        rebound = adopt(journal, drawn, allowances, name)
         ready = scene(journal, drawn.admission.program, drawn.ready.args_digest, drawn.ready.policy, _kept(allowances))
         ready.dropped = [journal.history.records[record.seq] for record in drawn.ready.dropped]
         ready.start = drawn.ready.start
@@ -259,7 +262,7 @@ def _kept(allowances: Allowances) -> Allowances:
     return Allowances(supersede=allowances.supersede, retry=allowances.retry, drops=(), moves=allowances.moves)
 
 
-def adopt(journal: Journal, drawn: Drawn, allowances: Allowances) -> int:
+def adopt(journal: Journal, drawn: Drawn, allowances: Allowances, name: str = "") -> int:
     """Make a planned candidate the run's current revision, with every claim that the shadow proved. One transaction.
 
     Returns how many calls were rebound."""
@@ -267,7 +270,7 @@ def adopt(journal: Journal, drawn: Drawn, allowances: Allowances) -> int:
     assert found is not None
     assert program is not None
     number = max(journal.history.revisions, default=0) + 1
-    entry, blobs, _ = revision_entry(number, program.source, drawn.args, allowances)
+    entry, blobs, _ = revision_entry(number, program.source, drawn.args, allowances, name=name)
     rebinds = [
         Entry(
             "rebind",

@@ -97,7 +97,7 @@ def not_admitted(run: str, admission: Admission, committed: int = 0) -> StepResu
 
 
 def revision_entry(
-    number: int, source: str, args: Json, allowances: Allowances, request: str = ""
+    number: int, source: str, args: Json, allowances: Allowances, request: str = "", name: str = ""
 ) -> tuple[Entry, dict[Digest, bytes], Revision]:
     """Return the entry that makes a source and its args a revision, with the blobs it needs."""
     blobs: dict[Digest, bytes] = {}
@@ -113,6 +113,7 @@ def revision_entry(
         moves=dict(allowances.moves),
         drops=allowances.drops,
         request=stow(canon.canonical(request), request, blobs) if request else None,
+        name=name,
     )
     return Entry("revision", found.body()), blobs, found
 

@@ -170,7 +170,7 @@ class MontyLauncher:
             *("--ro-bind", binary, "/monty", "--remount-ro", "/", "/monty"),
         ]
         script = (
-            f"#!/bin/sh\ntrap '' INT\n"  # ^C in a terminal goes to every process there: it is the host's to handle
+            f"{shebang()}\ntrap '' INT\n"  # ^C in a terminal goes to every process there: it is the host's to handle
             "exec 2>/dev/null\n"  # before it looks for anything of the host's, which may be gone
             f'ulimit -c 0\nulimit -n 64\nexec /usr/bin/env -i {shlex.join(command)} "$@"{load}\n'
         )
@@ -181,6 +181,16 @@ class MontyLauncher:
         """Let go of the launcher's files."""
         for descriptor in self.descriptors:
             os.close(descriptor)
+
+
+def shebang() -> str:
+    """Return a launcher's first line. The shell reads the launcher by its name, which is gone if the host is killed
+    just then: it gets something to do before, so that it can't say so on the host's terminal. That takes an `env`
+    that splits its words (coreutils 8.30); with another one, the shell begins with the launcher."""
+    env = os.path.realpath("/usr/bin/env")
+    if os.path.basename(env) not in ("env", "coreutils"):
+        return "#!/bin/sh"
+    return "#!/usr/bin/env -S /bin/sh -c 'exec 2>/dev/null; . \"$0\"'"
 
 
 def monty_binary() -> str:

@@ -78,10 +78,15 @@ def unseal_all(rows: Iterable[tuple[int, str, str, str]], after: int, run: str, 
 
 def check_header(header: RunHeader) -> None:
     """Raise `UsageError` for a run that can't be named."""
-    if not header.run or any("\ud800" <= letter <= "\udfff" for letter in header.run + header.name):
-        raise UsageError(
-            f"{header.run!r} can't be the name of a run.", hint="Use text that is valid Unicode, not empty."
-        )
+    hint = "Use text that is valid Unicode, not empty."
+    if not header.run or _broken(header.run):
+        raise UsageError(f"{header.run!r} can't be the name of a run.", hint=hint)
+    if _broken(header.name):
+        raise UsageError(f"{header.name!r} can't be the label of a run.", hint=hint)
+
+
+def _broken(text: str) -> bool:
+    return any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def check_blobs(blobs: Mapping[Digest, bytes]) -> None:

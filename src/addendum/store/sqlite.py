@@ -63,7 +63,10 @@ class SqliteDatabase:
         self._lock = threading.RLock()
         self._open: sqlite3.Connection | None = None
         self._inside: sqlite3.Connection | None = None
-        self._file: tuple[int, int] = (0, 0)
+        self._log_path = f"{self.where}-wal"
+        self._file: tuple[int, int] | None = None
+        self._log: tuple[int, int] | None = None
+        """Which files the store and its log are; None for a log that isn't there yet."""
         self._pid = 0
         self._only_read = False
         self._seen: reading.Look | None = None
@@ -145,15 +148,18 @@ class SqliteDatabase:
         return self._open
 
     def _still_there(self) -> None:
-        """Raise if the file was deleted or replaced: SQLite would go on writing to what nobody can open any more."""
-        try:
-            found = os.stat(self.where)
-        except FileNotFoundError:
-            found = None
-        if found is None or (found.st_dev, found.st_ino) != self._file:
+        """Raise if the file or its log was deleted or replaced: SQLite would go on writing to what nobody can open any
+        more."""
+        if _which(self.where) != self._file:
             raise StoreUnavailable(
                 f"The store {self.where} was deleted or replaced while it was open.",
                 hint="Nothing more is written. Put the file back, or start over with a new store.",
+                store=self.where,
+            )
+        if self._log is not None and _which(self._log_path) != self._log:
+            raise StoreUnavailable(
+                f"The log of the store, {self._log_path}, was deleted or replaced while it was open.",
+                hint="Nothing more is written. Leave the files beside a store alone while it is open, and go on.",
                 store=self.where,
             )
 
@@ -207,6 +213,10 @@ class SqliteDatabase:
     # --- opening --------------------------------------------------------------------------------------------------
 
     def _connect(self) -> sqlite3.Connection:
+        if self._path.is_dir():
+            raise StoreUnavailable(
+                f"The store {self.where} is a folder.", hint="Name a file, as in FOLDER/store.db.", store=self.where
+            )
         how = "mode=rw"  # never an empty file in place of one that was just deleted
         self._only_read, self._seen = reading.only_read(self._path), None
         if self._only_read:
@@ -215,12 +225,11 @@ class SqliteDatabase:
             self._seen = self._seen if how == reading.IMMUTABLE else None
         else:
             _make(self._path)
-        found = os.stat(self._path)
-        self._file = (found.st_dev, found.st_ino)
+        self._file, self._log = _which(self.where), None
         deadline = time.monotonic() + self._busy
         while True:
             connection = sqlite3.connect(
-                f"file:{quote(self.where)}?{how}",
+                f"file:{quote(os.fsencode(self._path))}?{how}",
                 uri=True,
                 timeout=self._busy,
                 isolation_level=None,
@@ -228,6 +237,8 @@ class SqliteDatabase:
             )
             try:
                 self._prepare(connection)
+                if not self._only_read:
+                    self._log = _which(self._log_path)
                 return connection
             except sqlite3.OperationalError as error:
                 connection.close()
@@ -324,6 +335,15 @@ def _statements(script: str) -> Iterator[str]:
             text = ""
     if text.strip():
         yield text
+
+
+def _which(path: str) -> tuple[int, int] | None:
+    """Return which file has a name now, None if none has."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _make(path: Path) -> None:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 import rig
 from rig import OPAQUE, Raw, Work, catalog, context, history, kinds, sound
 
-from addendum.errors import CapabilityError, UnknownOutcome
-from addendum.ports import Reply, Request, Sandbox, Usage
+from addendum.errors import CapabilityError, RunBusy, UnknownOutcome
+from addendum.ports import Reply, Request, Sandbox, Store, Usage
+from addendum.runs.context import Context
 from addendum.runs.operate import reconcile
 from addendum.runs.start import resume, start
+from addendum.store.sqlite import SqliteStore
 from addendum.testing.clock import ManualClock
 from addendum.testing.memory_store import MemoryStore
 
@@ -418,6 +422,54 @@ def test_a_lookup_that_misbehaves_leaves_the_attempt_unresolved(store: MemorySto
     result = resume(context(store, liar, sandbox, capabilities=with_lookup), "r")
     assert (result.status, result.result, result.dispatched) == ("completed", {"n": 5}, 0)
     assert result.total_cost == 20_000_000
+
+
+THREE = """
+async def orchestrate(ctx, args):
+    return await ctx.parallel([ctx.run("art.make", {"n": n}) for n in range(3)])
+"""
+
+
+def _three_lost(store: Store, clock: ManualClock, sandbox: Sandbox) -> Callable[[Any], Context]:
+    """Leave three calls unresolved that can be looked up; return what puts a provider before them."""
+    with_lookup = catalog(art_make={"lookup": True})
+    made = partial(context, store, sandbox=sandbox, capabilities=with_lookup, clock=clock)
+    assert start(made(Raw(_raising(UnknownOutcome("lost")))), THREE, {}, run="r").stop == "unresolved"
+    return made
+
+
+def test_lookups_that_take_long_do_not_cost_the_lease(tmp_path: Path, sandbox: Sandbox) -> None:
+    """Each may take half a minute: a driver that asks for three was taken for one that is cut off."""
+    clock = ManualClock()
+    with closing(SqliteStore(tmp_path / "store.db", clock=clock)) as store:
+        made = _three_lost(store, clock, sandbox)
+
+        class Late(Work):
+            async def lookup(self, capability: str, key: str) -> Reply | None:
+                clock.advance(40)
+                with closing(SqliteStore(tmp_path / "store.db", clock=clock)) as other, pytest.raises(RunBusy):
+                    other.acquire("r")
+                return Reply({"n": 7})
+
+        result = resume(made(Late()), "r")
+        assert (result.status, result.result, result.dispatched) == ("completed", [{"n": 7}] * 3, 0)
+        assert sound(store)
+
+
+def test_a_stop_waits_for_one_lookup_at_most(tmp_path: Path, sandbox: Sandbox) -> None:
+    """^C while providers are asked what became of calls: the others aren't asked."""
+    clock, stop, asked = ManualClock(), threading.Event(), []
+    with closing(SqliteStore(tmp_path / "store.db", clock=clock)) as store:
+        made = _three_lost(store, clock, sandbox)
+
+        class Stopping(Work):
+            async def lookup(self, capability: str, key: str) -> Reply | None:
+                asked.append(key)
+                stop.set()
+                return None
+
+        result = resume(made(Stopping()), "r", stop=stop)
+        assert (result.status, result.dispatched, len(asked)) == ("stopped", 0, 1)
 
 
 def test_an_observer_that_raises_or_changes_what_it_hears_changes_nothing(store: MemoryStore, sandbox: Sandbox) -> None:

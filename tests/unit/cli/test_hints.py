@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shlex
@@ -138,9 +139,49 @@ def test_the_next_command_for_a_grant_names_the_provider(run: Command, tmp_path:
 
 
 def test_json_and_the_library_name_the_run_in_the_hint(run: Command) -> None:
-    """A program that reads the hint can run it, too."""
+    """A program that reads the hint can run it, too: with the options that this command was given."""
     hint = json.loads(run("run", "s.py", "--provider", "hinted:app", "--id", "r", "--json")[1])["hint"]
-    assert hint == "Answer with `addendum approve r`, then `addendum resume r`."
+    assert hint == "Answer with `addendum approve r`, then `addendum resume r --provider hinted:app`."
+
+
+def test_the_plan_in_json_names_the_run_too(run: Command, tmp_path: Path) -> None:
+    """Its stop has a hint of its own, with the same commands."""
+    lost = 'async def orchestrate(ctx, args):\n    return await ctx.run("post.send", {"path": "a"})\n'
+    (tmp_path / "lost.py").write_text(lost, "utf-8")
+    (tmp_path / "other.py").write_text(lost.replace('"a"', '"b"'), "utf-8")
+    assert run("run", "lost.py", "--provider", "hinted:app", "--id", "lost")[0] == 4
+    for store in ((), ("--store", ".addendum/store.db")):
+        hints = [
+            json.loads(run(command, "lost", "other.py", "--provider", "hinted:app", *store, "--json")[1])
+            for command in ("plan", "revise")
+        ]
+        for found in hints:
+            assert quoted(found["details"]["plan"]["hint"]) == ["reconcile", "lost", *store]
+            assert quoted(found["hint"]) == ["reconcile", "lost", *store]
+
+
+def test_after_a_revision_its_own_file_is_named(run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And none once a revision has none: what the run began with isn't its script any more."""
+    failing = SCRIPT.replace("return", "found['nothing']\n    return")
+    for name in ("first.py", "second.py", "third.py"):
+        (tmp_path / name).write_text(f"{failing}# {name}\n", "utf-8")
+
+    def named() -> str:
+        return str(json.loads(run("show", "r", "--json")[1])["next"][0]["command"])
+
+    assert run("run", "first.py", "--provider", "hinted:app", "--id", "r")[0] == 3
+    assert named() == "addendum plan r first.py"
+    assert run("revise", "r", "second.py", "--provider", "hinted:app")[0] == 3
+    assert named() == "addendum plan r second.py"
+    assert run("plan", "r", "third.py", "--provider", "hinted:app", "--out", "plan.json")[0] == 0
+    assert run("revise", "r", "--plan", "plan.json", "--provider", "hinted:app")[0] == 3
+    assert run("resume", "r", "--provider", "hinted:app", "--args", "[2]")[0] == 3
+    assert named() == "addendum plan r third.py"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(failing.encode()), "utf-8"))
+    assert run("revise", "r", "-", "--provider", "hinted:app")[0] == 3
+    assert named() == "addendum plan r NEW_SCRIPT"
+    assert run("revise", "r", "first.py", "--provider", "hinted:app")[0] == 3
+    assert named() == "addendum plan r first.py"
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,21 @@ def test_what_json_cannot_say_is_refused(here: Path, text: str) -> None:
         inputs.args(text, None)
 
 
+def test_a_text_that_no_file_can_be_named_is_json(here: Path) -> None:
+    """A long number is one, and anything else that is long is no JSON."""
+    assert inputs.args("1" * 3000, None) == int("1" * 3000)
+    for text in ("x" * 5000, "1" * 5000):
+        with pytest.raises(NotJson, match=r"^The args: This is not JSON"):
+            inputs.args(text, None)
+
+
+def test_a_script_is_called_as_its_file(here: Path) -> None:
+    """A name that is no text gets its replacement character: it goes into the journal."""
+    assert inputs.label("folder/é.py") == "é.py"
+    assert inputs.label("-") == ""
+    assert inputs.label("s\udcff.py") == "s\ufffd.py"
+
+
 def test_a_file_that_is_no_json_is_named(here: Path) -> None:
     """The error says which file it is."""
     (here / "a.json").write_text("{", "utf-8")

@@ -83,6 +83,17 @@ def test_a_model_that_is_asked_is_in_flight_until_it_has_answered() -> None:
     assert "0 in flight, 1 done, $0.004" in out.getvalue()
 
 
+def test_a_model_that_gave_no_draft_is_no_draft_done() -> None:
+    """One that is asked again for the same attempt was counted twice."""
+    out = io.StringIO()
+    progress = Progress(Console(file=out, width=100, force_terminal=True, color_system=None))
+    with progress.watching():
+        for verdict in ("failed", "rejected", "accepted"):
+            progress({"event": "drafting", "model": "openai:m", "attempt": 1, "price": 0})
+            progress({"event": "drafted", "verdict": verdict, "cost": 1_000_000})
+    assert "0 in flight, 2 done, $0.003" in out.getvalue()
+
+
 def test_nothing_is_printed_without_a_console() -> None:
     """With --json nobody watches."""
     progress = Progress(None)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from collections.abc import Callable
 
 import pytest
 from tests.repairing import CHANGED, CUT_OFF, DIVERGING, FILM, MENDED, PLACE, UNBOUNDED, World, answer, kinds, model
@@ -10,14 +12,15 @@ from tests.repairing import CHANGED, CUT_OFF, DIVERGING, FILM, MENDED, PLACE, UN
 from addendum.authority.grant import everything
 from addendum.errors import CapabilityError, ConfigError, NotFound, Rejected, RunBusy, UnknownOutcome, UsageError
 from addendum.kernel.policy import Allowances
+from addendum.ports import Reply, Request
 from addendum.records.certificate import certificate
 from addendum.repair.author import apply
 from addendum.repair.loop import Asked, repair
 from addendum.runs import query
 from addendum.runs.operate import set_grant
 from addendum.runs.revise import revise
-from addendum.runs.start import resume
-from addendum.testing import DEMO_CATALOG
+from addendum.runs.start import resume, start
+from addendum.testing import DEMO_CATALOG, DemoProvider
 
 
 def test_a_candidate_that_holds_is_accepted_and_not_executed(world: World) -> None:
@@ -275,17 +278,55 @@ def test_a_run_that_waits_for_a_person_waits(world: World) -> None:
     assert (outcome.status, outcome.exit_code, outcome.attempts) == ("waiting", 4, ())
 
 
+class Lost(DemoProvider):
+    """Nobody knows what becomes of a mail, and that is heard once `after` holds."""
+
+    after: Callable[[], bool] = staticmethod(lambda: True)
+
+    async def dispatch(self, request: Request) -> Reply:
+        if request.capability == "mail.send":
+            while not self.after():  # noqa: ASYNC110 - another thread makes it hold
+                await asyncio.sleep(0.001)
+            raise UnknownOutcome("the line went dead")
+        return await super().dispatch(request)
+
+
+TWO = """
+async def orchestrate(ctx, args):
+    async def write():
+        said = await ctx.run("text.generate", {"prompt": "a"})
+        return said["text"] * args["times"]
+
+    async def send():
+        return await ctx.run("mail.send", {"to": "a@b", "subject": "s", "body": "b"})
+
+    return await ctx.parallel([write(), send()])
+"""
+
+
+def test_a_script_that_failed_beside_an_unresolved_call_is_mended_around_it(world: World) -> None:
+    """As for `revise`, a candidate has to reach that very call unchanged; one that doesn't goes back."""
+    world.context.provider = world.provider = lost = Lost()
+    lost.after = lambda: any(event["event"] == "settled" for event in world.events)  # type: ignore[method-assign]
+    args = {"times": 10**12}
+    assert start(world.context, TWO, args, run="r").error == "sandbox_limit"
+    assert [attempt.capability for attempt in world.history().attempts.values()] == ["mail.send"]
+    mended = TWO.replace(' * args["times"]', "")
+
+    outcome = world.repair(model(mended.replace('"body": "b"', '"body": "c"'), mended))
+
+    assert kinds(outcome) == [[("plan", "unresolved")], []]
+    assert outcome.drawn is not None
+    assert outcome.drawn.plan is not None
+    assert (outcome.drawn.plan.status, outcome.drawn.plan.starts) == ("stopped", True)
+    applied = apply(world.context, outcome).applied
+    assert applied is not None
+    assert (applied.status, applied.stop, applied.dispatched, applied.revision) == ("stopped", "unresolved", 0, 2)
+
+
 def test_an_unresolved_call_is_cleared_up_first(world: World) -> None:
     """While nobody knows whether a mail left, no model is asked for a script that might send it again."""
-
-    class Lost:
-        async def dispatch(self, request: object) -> object:
-            raise UnknownOutcome("the line went dead")
-
-        async def lookup(self, capability: str, key: str) -> None:
-            return None
-
-    world.context.provider = Lost()  # type: ignore[assignment]
+    world.context.provider = Lost()
     mail = '{"to": "a@b", "subject": "s", "body": "b"}'
     world.failed(f'async def orchestrate(ctx, args):\n    return await ctx.run("mail.send", {mail})\n')
 

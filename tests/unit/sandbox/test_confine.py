@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.sandboxes import need
 
+from addendum.sandbox import confine
 from addendum.sandbox.confine import MontyLauncher
 
 HOST = """
@@ -58,4 +59,26 @@ def test_a_worker_that_starts_when_its_host_is_gone_says_nothing(capfd: pytest.C
     os.close(launcher.descriptors[0])
     assert subprocess.run([launcher.path], stdin=subprocess.DEVNULL, timeout=60, check=False).returncode
     os.close(launcher.descriptors[1])
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_worker_whose_host_is_killed_before_its_shell_reads_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The system has begun the launcher then, and the shell finds none: no line of it is on the host's terminal."""
+    need("bwrap")
+    begun, may = tmp_path / "begun", tmp_path / "may"
+    for pipe in (begun, may):
+        os.mkfifo(pipe)
+    late = tmp_path / "sh"
+    late.write_text(f"#!/bin/sh\necho >'{begun}'\nread answer <'{may}'\nexec /bin/sh \"$@\"\n", "utf-8")
+    late.chmod(0o700)
+    first = confine.shebang()
+    monkeypatch.setattr(confine, "shebang", lambda: first.replace("/bin/sh", str(late)))
+    launcher = MontyLauncher.find(require_confined=True)
+    with subprocess.Popen([launcher.path], stdin=subprocess.DEVNULL) as started:
+        assert begun.read_text("utf-8") == "\n"
+        launcher.close()
+        may.write_text("\n", "utf-8")
+        assert started.wait(60)
     assert capfd.readouterr() == ("", "")

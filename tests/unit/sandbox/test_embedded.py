@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
@@ -153,12 +152,7 @@ def test_a_sandbox_that_is_closed_while_a_worker_starts_says_nothing(
     slow.write_text('#!/bin/sh\nsleep 0.3\nexec /bin/sh "$@"\n', "utf-8")
     slow.chmod(0o700)
 
-    memory_file = confine.memory_file
-
-    def slowly(name: str, content: bytes) -> tuple[int, str]:
-        return memory_file(name, content.replace(b"#!/bin/sh", b"#!" + os.fsencode(slow)))
-
-    monkeypatch.setattr(confine, "memory_file", slowly)
+    monkeypatch.setattr(confine, "shebang", lambda: f"#!{slow}")
     sandbox = EmbeddedSandbox()
     sandbox.prepare(Limits())
     assert sandbox.confined

@@ -105,6 +105,31 @@ def test_a_relative_path_stays_where_it_was(path: Path, monkeypatch: pytest.Monk
     assert (folder / "store.db").exists()
 
 
+def test_a_path_need_not_be_text(path: Path) -> None:
+    """A folder whose name is no UTF-8 holds a store like any other."""
+    odd = Path(os.fsdecode(os.fsencode(path.parent) + b"\xff")) / "store.db"
+    with closing(SqliteStore(odd)) as store:
+        assert store.runs() == []
+    assert odd.exists()
+
+
+def test_a_folder_is_no_store(tmp_path: Path) -> None:
+    """It says so: there is nothing wrong with its permissions."""
+    with closing(SqliteStore(tmp_path)) as store, pytest.raises(StoreUnavailable, match="is a folder") as caught:
+        store.runs()
+    assert caught.value.hint == "Name a file, as in FOLDER/store.db."
+
+
+@pytest.mark.parametrize("gone", ["-wal", ""])
+def test_a_store_whose_files_are_deleted_takes_nothing_more(path: Path, gone: str) -> None:
+    """What is written to a file without a name is lost with the process; for the log it was taken for durable."""
+    with closing(SqliteStore(path)) as store:
+        store.runs()
+        os.unlink(f"{path}{gone}")
+        with pytest.raises(StoreUnavailable, match="was deleted or replaced while it was open"):
+            store.append("r", [Entry("note", {})])
+
+
 def test_every_commit_waits_for_the_disk(path: Path) -> None:
     """A connection has WAL, a full sync, foreign keys, and trusts no schema."""
     with closing(SqliteDatabase(path)) as database:
