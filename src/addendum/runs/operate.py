@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from addendum import canon
+from addendum.authority.catalog import WRITE
 from addendum.authority.grant import Grant
 from addendum.authority.permit import Permit
 from addendum.broker.journal import Journal
@@ -18,6 +19,7 @@ from addendum.records.entries import Attempt
 from addendum.records.stored import Entry
 from addendum.runs import delegate
 from addendum.runs.context import Context
+from addendum.runs.given import narrowing
 from addendum.runs.start import driving, give_back, under_ceiling
 
 Open = TypeVar("Open", Attempt, Attempt | Question)
@@ -90,10 +92,16 @@ def approve(
 def permit(context: Context, run: str, given: Permit, *, note: str = "", by: str = "") -> int:
     """Allow a counted aggregate of calls that the grant's rules would ask about, and return the number of the permit.
 
-    A run that is driven sees it at once. Raises `NotFound`, and `ConfigError` for a schema that is none.
+    A run that is driven sees it at once. Raises `NotFound`, also for a capability that there isn't, and `ConfigError`
+    for a schema that is none.
     """
+    if given.capability not in {*context.catalog, WRITE}:
+        raise NotFound(
+            f"There is no capability {given.capability!r} here.",
+            hint=f"There are {', '.join(sorted(context.catalog))}.",
+        )
     if given.where is not None:
-        context.schemas.compile(given.where)
+        narrowing("The schema of the permit", given.where)
     with _writing(context, run) as (journal, _):
         body = {**given.body(), "note": note, "by": by or context.operator}
         (stored,) = [entry for entry in journal.append(Entry("permit", body)) if entry.kind == "permit"]
