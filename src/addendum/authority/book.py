@@ -71,9 +71,24 @@ class Over:
     def sentence(self, identity: str) -> str:
         """Say what stands in the way of a call."""
         if self.limit.meter in ENDS:
-            return f"Nothing more is sent: {self.limit}. {identity} waits for another grant."
+            until = "until it is given back" if self.limit.meter == "principal_revoked" else "for another grant"
+            return f"Nothing more is sent: {self.limit}. {identity} waits {until}."
         used, held, asks = (self.limit.amount(value) for value in (self.used, self.held, self.asks))
         return f"The limit {self.limit} is reached: {used} used, {held} held, {identity} asks for {asks}."
+
+    @property
+    def way_out(self) -> str:
+        """Say with which command the run can go on. What came from above, only above can give back."""
+        who = self.limit.capability
+        match self.limit.meter:
+            case "principal_revoked":
+                return f"Give it back with `addendum revoke {who} --principal --restore`"
+            case "parent_expires" | "parent_revoked":
+                return f"Give {who} another grant with `addendum grant {who} FILE`"
+            case meter if meter in ENDS:
+                return "Give the run another grant with `addendum grant RUN FILE`"
+            case _:
+                return "Raise it with `addendum grant RUN FILE`"
 
 
 @dataclass(frozen=True, slots=True)

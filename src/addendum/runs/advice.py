@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 _RUN = re.compile(r"\bRUN\b")
+_WAY = re.compile(r"([^`]*) with `(addendum [^`]*)`")
 _COMMAND = re.compile(r"`addendum [^`]*`")
 
 
@@ -70,7 +71,10 @@ def advise(
                 Advice(f"addendum resume {run}", "go on once it is answered"),
             )
         case "paused":
-            return (Advice(f"addendum grant {run} FILE", "give it a higher limit"), resume)
+            way = _WAY.match(named(hint, run))
+            other = way is not None and way[1] != "Raise it"
+            first = Advice(way[2], way[1][:1].lower() + way[1][1:]) if way is not None and other else None
+            return (first or Advice(f"addendum grant {run} FILE", "give it a higher limit"), resume)
         case "requested":
             return (
                 Advice(f"addendum repair {run}", "have a model write its script"),

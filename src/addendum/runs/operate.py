@@ -140,7 +140,13 @@ def revoke_principal(
 ) -> None:
     """End, or give back, the authority of all runs of a principal. Raises `NotFound` if it has no accounts."""
     entry = Entry("restore" if restore else "revoke", {"by": by or context.operator, "reason": reason})
-    context.store.append(ledger_of(principal), [entry])
+    try:
+        context.store.append(ledger_of(principal), [entry])
+    except NotFound:
+        raise NotFound(
+            f"No run has counted for the principal {principal!r} in this store.",
+            hint="A grant names it: `principal`. `addendum meters RUN --json` says whose accounts a run counts in.",
+        ) from None
 
 
 def accept_catalog(context: Context, run: str, *, by: str = "") -> str:

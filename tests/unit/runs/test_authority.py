@@ -18,7 +18,7 @@ from addendum.errors import CapabilityError, ConfigError, NotFound, Rejected, Un
 from addendum.kernel.policy import Allowances
 from addendum.ports import Reply, Request, Sandbox, Usage
 from addendum.records.entries import Effect
-from addendum.runs import given, meters, operate
+from addendum.runs import given, meters, operate, query
 from addendum.runs.context import Context
 from addendum.runs.result import StepResult
 from addendum.runs.revise import foresee, revise
@@ -288,10 +288,19 @@ def test_a_revoked_principal_ends_all_its_runs(context: Context, files: Files) -
     """No run of the principal sends anything until its authority is given back."""
     go(context, ONE, "first", principal="team")
     operate.revoke_principal(context, "team")
-    assert go(context, ONE, "second", principal="team").status == "paused"
+    second = go(context, ONE, "second", principal="team")
+    assert (second.status, len(files.deleted)) == ("paused", 1)
+    operate.set_grant(context, "second", from_json({"capabilities": {"file.delete": {}}, "principal": "team"}))
+    assert resume(context, "second").status == "paused", "another grant of the same principal is none of its own"
+    # So what is told to do is what helps.
+    assert "the authority of team was revoked" in second.message
+    assert "until it is given back" in second.message
+    assert "`addendum revoke team --principal --restore`" in second.hint
+    advice = query.show(context.store, "second").advice
+    assert (advice[0].command, advice[0].why) == ("addendum revoke team --principal --restore", "give it back")
     operate.revoke_principal(context, "team", restore=True)
     assert resume(context, "second").status == "completed"
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound, match="principal 'nobody'"):
         operate.revoke_principal(context, "nobody")
 
 
