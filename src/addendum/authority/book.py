@@ -14,7 +14,7 @@ from math import inf
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from addendum.authority.catalog import Capability
-from addendum.authority.grant import DISTINCT, ENDS, METERED, Grant, Limit, of_whole
+from addendum.authority.grant import DISTINCT, ENDS, METERED, WAYS_OUT, Grant, Limit, of_whole
 from addendum.authority.pointer import at, tokens, within
 from addendum.authority.sizes import largest
 from addendum.authority.window import Window
@@ -79,16 +79,7 @@ class Over:
     @property
     def way_out(self) -> str:
         """Say with which command the run can go on. What came from above, only above can give back."""
-        who = self.limit.capability
-        match self.limit.meter:
-            case "principal_revoked":
-                return f"Give it back with `addendum revoke {who} --principal --restore`"
-            case "parent_expires" | "parent_revoked":
-                return f"Give {who} another grant with `addendum grant {who} FILE`"
-            case meter if meter in ENDS:
-                return "Give the run another grant with `addendum grant RUN FILE`"
-            case _:
-                return "Raise it with `addendum grant RUN FILE`"
+        return WAYS_OUT.get(self.limit.meter, "Raise it with `addendum grant RUN FILE`").format(self.limit.capability)
 
 
 @dataclass(frozen=True, slots=True)

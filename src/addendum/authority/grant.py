@@ -73,7 +73,13 @@ ENDS: Final = {
     "returned": "{0} took back what was left of this grant",
     "frozen": "{0} is frozen: it reported more than its declared maximum",
 }
-"""What bars every call whatever it asks for, as limits of their own; `capability` names a run or a principal for some."""
+"""What bars every call whatever it asks for, as limits of their own; `capability` names a run or principal for some."""
+WAYS_OUT: Final = {
+    **dict.fromkeys(ENDS, "Give the run another grant with `addendum grant RUN FILE`"),
+    **dict.fromkeys(("parent_expires", "parent_revoked"), "Give {0} another grant with `addendum grant {0} FILE`"),
+    "principal_revoked": "Give it back with `addendum revoke {0} --principal --restore`",
+}
+"""What helps against each of these."""
 
 
 @dataclass(frozen=True, slots=True)

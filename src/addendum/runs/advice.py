@@ -71,10 +71,7 @@ def advise(
                 Advice(f"addendum resume {run}", "go on once it is answered"),
             )
         case "paused":
-            way = _WAY.match(named(hint, run))
-            other = way is not None and way[1] != "Raise it"
-            first = Advice(way[2], way[1][:1].lower() + way[1][1:]) if way is not None and other else None
-            return (first or Advice(f"addendum grant {run} FILE", "give it a higher limit"), resume)
+            return (_paused(run, hint), resume)
         case "requested":
             return (
                 Advice(f"addendum repair {run}", "have a model write its script"),
@@ -88,6 +85,13 @@ def advise(
             return _stopped(run, stop, script, resume, hint)
         case _:
             return (resume,)
+
+
+def _paused(run: str, hint: str) -> Advice:
+    way = _WAY.match(named(hint, run))
+    if way is None or way[1] == "Raise it":
+        return Advice(f"addendum grant {run} FILE", "give it a higher limit")
+    return Advice(way[2], way[1][:1].lower() + way[1][1:])
 
 
 def _stopped(run: str, stop: str | None, script: str, resume: Advice, hint: str) -> tuple[Advice, ...]:
