@@ -20,6 +20,7 @@ from addendum.errors import Rejected, UsageError
 from addendum.kernel.policy import Allowances
 from addendum.mcp import asked
 from addendum.mcp.drives import Job
+from addendum.plan import Of
 from addendum.runs import asking, given, names, operate, query, revise, start
 from addendum.runs.admit import admit, violations
 from addendum.runs.advice import Advice
@@ -269,9 +270,9 @@ def _supersede(chosen: str | list[str] | None) -> given.Supersede:
     return chosen if chosen is not None else False
 
 
-def _seen(at: asked.At) -> tuple[tuple[int, Digest], tuple[Digest, Digest]]:
+def _seen(at: asked.At) -> tuple[tuple[int, Digest], Of]:
     """Return the journal that a plan was made from, and what it is of."""
-    return (at.seq, at.chain), (at.revision, at.args_digest)
+    return (at.seq, at.chain), Of(at.revision, at.args_digest, at.terms)
 
 
 def _allowances(ask: asked.Plan) -> Allowances:
