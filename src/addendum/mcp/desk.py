@@ -199,8 +199,8 @@ class Desk:
         if asked_for is None:
             return self.ceiling
         _plain(asked_for)
-        known: Mapping[str, object] = self.context.catalog
-        found = given.grant(asked_for, known if "capabilities" in asked_for else self.ceiling.capabilities)
+        every: dict[str, Any] = {"capabilities": dict.fromkeys(self.ceiling.capabilities)}
+        found = given.grant({**every, **asked_for}, self.context.catalog)
         return start.under_ceiling(self.context, found)
 
     def _resolve(self, run: str) -> str:

@@ -53,6 +53,11 @@ def grant(given: GrantLike, known: Mapping[str, object]) -> Grant:
                 f"The grant {os.fspath(given)} can't be read: {error}.", hint="It is a TOML file."
             ) from None
     found = from_json(data)
+    if "capabilities" not in data and not found.limits:
+        raise ConfigError(
+            "The grant names neither capabilities nor limits, so nothing says what it grants.",
+            hint="Name what may be called under capabilities. One with limits alone is about every capability.",
+        )
     names = {*found.capabilities, *(rule.capability for rule in found.approvals if rule.capability is not None)}
     unknown = sorted(names - set(known) - {WRITE})
     if unknown:
