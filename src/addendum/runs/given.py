@@ -58,6 +58,12 @@ def grant(given: GrantLike, known: Mapping[str, object]) -> Grant:
             "The grant names neither capabilities nor limits, so nothing says what it grants.",
             hint="Name what may be called under capabilities. One with limits alone is about every capability.",
         )
+    named(found, known)
+    return found if "capabilities" in data else widened(found, known)
+
+
+def named(found: Grant, known: Mapping[str, object]) -> None:
+    """Raise `ConfigError` for a capability that isn't `known`, and for a rule about what isn't."""
     names = {*found.capabilities, *(rule.capability for rule in found.approvals if rule.capability is not None)}
     unknown = sorted(names - set(known) - {WRITE})
     if unknown:
@@ -71,7 +77,6 @@ def grant(given: GrantLike, known: Mapping[str, object]) -> Grant:
             f"The grant forbids {unknown[0]!r} together with others, and nothing here is that.",
             hint=f"Name a capability, a label of the catalog, or one of {', '.join(sorted(KINDS))}.",
         )
-    return found if "capabilities" in data else widened(found, known)
 
 
 def allowances(

@@ -14,7 +14,7 @@ import pytest
 from tests.workshop import ARTICLE, DRAFT, PUBLISHED, REVIEW, Workshop, codes
 
 from addendum.canon import Json
-from addendum.errors import UsageError
+from addendum.errors import ConfigError, UsageError
 from addendum.work import execute, people, present, promote, report, verify, workspace
 from addendum.work.codes import Refused
 from addendum.work.objects import Item
@@ -83,6 +83,24 @@ def test_a_candidate_that_is_not_there_is_no_attempt(shop: Workshop) -> None:
         with pytest.raises(UsageError):
             present.correct(shop.bench, run, "A", given, shop.keys["bob"], "a draft")
     assert shop.load(run).journal.state.attempts == {}
+
+
+@pytest.mark.parametrize(
+    ("rule", "word"),
+    [
+        ('approval = [{ when = "always", capability = "text.genrate" }]', "text.genrate"),
+        ('forbid_together = [["text.generate", "paid_twice"]]', "paid_twice"),
+        ('capabilities."text.generate".where = { prompt = { maxLength = 3 } }', "prompt"),
+    ],
+)
+def test_a_rule_of_the_ceiling_that_is_about_nothing_is_refused(shop: Workshop, rule: str, word: str) -> None:
+    """As in any grant: an operator's slip is said at once, and not when a script runs, or never."""
+    shop.policy = shop.policy.replace("[ceiling.grant.", f"[ceiling.grant]\n{rule}\n[ceiling.grant.", 1)
+    if "where" in rule:
+        shop.policy = shop.policy.replace('[ceiling.grant.capabilities."text.generate"]\n', "")
+        shop.policy = shop.policy.replace('limits = [{ meter = "calls", max = 3 }]\n', "", 1)
+    with pytest.raises(ConfigError, match=word):
+        shop.admit()
 
 
 # --- the snapshot -------------------------------------------------------------------------------------------------
