@@ -348,7 +348,7 @@ class App(Writing):
     ) -> StepResult:
         """Revise a run: plan, and go on with the new source if the plan is admitted.
 
-        `at` is a plan that was looked at before: if the run has changed since, or it is of another script or args,
+        `at` is a plan that was looked at before: if the run, script, args, allowances or catalog are others now,
         nothing is done (`Rejected`). Raises `NotFound`, `RunBusy`, `ConfigError`, `UsageError` for another run's."""
         text = None if source is None else given.text(source)
         allowed = given.allowances(supersede, retry, drops, moves)

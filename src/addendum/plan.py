@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from addendum.authority.envelope import Room
 from addendum.authority.money import usd
@@ -65,6 +65,15 @@ class Diverging:
     now: Json
 
 
+class Of(NamedTuple):
+    """What a plan is of: the digests of the script and of the args, and one of its `terms`, which are the policy, what
+    is allowed, and the catalog that has the prices."""
+
+    revision: Digest
+    args_digest: Digest
+    terms: Digest
+
+
 @dataclass(slots=True, kw_only=True)
 class Plan:
     """What a revision would do.
@@ -77,6 +86,7 @@ class Plan:
     revision: Digest
     args_digest: Digest
     at: tuple[int, Digest]
+    terms: Digest = ""
     verdict: Verdict = field(default_factory=Verdict)
     replayed: list[tuple[int, str]] = field(default_factory=list)
     moves: list[Move] = field(default_factory=list)
@@ -106,9 +116,9 @@ class Plan:
     """Nano-dollars that were paid for what is replayed."""
 
     @property
-    def of(self) -> tuple[Digest, Digest]:
-        """What it is a plan of: the digests of the script and of the args."""
-        return self.revision, self.args_digest
+    def of(self) -> Of:
+        """What it is a plan of."""
+        return Of(self.revision, self.args_digest, self.terms)
 
     @property
     def status(self) -> PlanStatus:
@@ -300,7 +310,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "hint": stop.hint if stop is not None else None,
         "revision": plan.revision,
         "args_digest": plan.args_digest,
-        "at": {"seq": plan.at[0], "chain": plan.at[1], "revision": plan.revision, "args_digest": plan.args_digest},
+        "at": {"seq": plan.at[0], "chain": plan.at[1], **plan.of._asdict()},
         "details": _details(plan),
     }
 

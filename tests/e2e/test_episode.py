@@ -119,12 +119,27 @@ def test_a_changed_call_is_not_admitted_until_that_is_allowed(failed: Cli) -> No
     assert states == ["superseded"] * 3 + ["committed"] * 3
 
 
+DEAR = """[capability."mail.send"]
+effect = "irreversible"
+price_usd = "9.00"
+"""
+
+
 def test_a_plan_file_is_applied_to_what_was_planned_or_not_at_all(failed: Cli) -> None:
-    """`revise --plan` refuses when the run has changed since, when another script is named, and for another run."""
+    """`revise --plan` refuses when the run has changed since, when another script is named, for another run, when what
+    is allowed isn't what it was made with, and when the catalog says other prices."""
     assert failed("plan", "story", "second.py", "--out", "plan.json").code == 0
     other = failed("revise", "story", "first.py", "--plan", "plan.json", "--json")
     assert (other.code, other.error["error"]) == (2, "usage")
     assert failed("revise", "story", "--plan", "plan.json", "--supersede", "changed", "--json").code == 2
+    plan = json.loads((failed.folder / "plan.json").read_text("utf-8"))
+    for edited in ({**plan, "policy": {"ledger": "off"}}, {**plan, "source": plan["source"] + "# unseen\n"}):
+        failed.write("edited.json", json.dumps(edited))
+        late = failed("revise", "story", "--plan", "edited.json", "--json")
+        assert (late.code, late.error["error"]) == (3, "rejected"), "it isn't what was planned"
+    failed.write("dear.toml", DEAR)
+    late = failed("revise", "story", "--plan", "plan.json", "--json", ADDENDUM_CATALOG="dear.toml")
+    assert (late.code, "by another catalog" in late.error["message"]) == (3, True), "other prices than were shown"
     applied = failed("revise", "story", "--plan", "plan.json", "--json")
     assert (applied.code, applied.json["replayed"]) == (0, 3)
     late = failed("revise", "story", "--plan", "plan.json", "--json")

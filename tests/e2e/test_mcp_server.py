@@ -64,9 +64,11 @@ def test_a_plan_is_applied_to_what_it_is_of(tmp_path: Path) -> None:
                     {"run": "a", "source": TWO, "args": {"prompt": "c"}},
                     {"run": "a", "args": {"prompt": "a"}},
                     {"run": "b", "source": TWO},
+                    {"run": "a", "source": TWO, "supersede": "changed"},
+                    {"run": "a", "source": TWO, "policy": {"relocation": "strict"}},
                 ):
                     assert wrong(await client.call_tool("revise", {**asked, "at": at}))["error"] == "rejected", asked
-                half = {"seq": at["seq"], "chain": at["chain"]}
+                half = {name: value for name, value in at.items() if name != "terms"}
                 asked = {"run": "a", "source": TWO, "at": half}
                 assert wrong(await client.call_tool("revise", asked))["error"] == "usage"
                 assert said(await client.call_tool("show", {"run": "a"}))["status"] == "failed"

@@ -675,6 +675,17 @@ def test_a_plan_is_applied_to_what_it_is_of(images: App) -> None:
         images.revise(first.run, FIXED, args={"more": True}, at=plan)
     with pytest.raises(UsageError, match="no plan of the run"):
         images.revise(other.run, FIXED, at=plan)
+    more: tuple[dict[str, Any], ...] = (
+        {"supersede": "changed"},
+        {"retry": "none"},
+        {"drops": ["orchestrate/image.generate#1"]},
+        {"policy": {"ledger": "off"}},
+    )
+    for allowed in more:
+        with pytest.raises(Rejected, match="something else allowed"):
+            images.revise(first.run, FIXED, at=plan, **allowed)
+    with pytest.raises(Rejected, match="something else allowed"):
+        images.revise(first.run, FIXED, at=images.plan(first.run, FIXED, supersede="changed"))
     assert images.show(first.run).summary.revision == 1
     assert images.revise(first.run, FIXED, at=plan).status == "completed"
 

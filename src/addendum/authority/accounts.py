@@ -126,8 +126,10 @@ class Accounts:
         """Return what bars every call: a grant that is over or revoked, a channel that was frozen."""
         if self.grant.expires is not None and now >= self.grant.expires:
             return Over(Limit("expires", self.grant.expires), now, 0, 0)
-        if self.history.revoked or self.revoked:
+        if self.history.revoked:
             return Over(Limit("revoked", 0), 0, 0, 0)
+        if self.revoked:
+            return Over(Limit("principal_revoked", 0, "run", self.grant.principal), 0, 0, 0)
         if self.above is not None:
             return Over(self.above, 0, 0, 0)
         if capability in self.history.frozen:

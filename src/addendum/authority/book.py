@@ -14,7 +14,7 @@ from math import inf
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from addendum.authority.catalog import Capability
-from addendum.authority.grant import DISTINCT, ENDS, METERED, Grant, Limit, of_whole
+from addendum.authority.grant import DISTINCT, ENDS, METERED, WAYS_OUT, Grant, Limit, of_whole
 from addendum.authority.pointer import at, tokens, within
 from addendum.authority.sizes import largest
 from addendum.authority.window import Window
@@ -71,9 +71,15 @@ class Over:
     def sentence(self, identity: str) -> str:
         """Say what stands in the way of a call."""
         if self.limit.meter in ENDS:
-            return f"Nothing more is sent: {self.limit}. {identity} waits for another grant."
+            until = "until it is given back" if self.limit.meter == "principal_revoked" else "for another grant"
+            return f"Nothing more is sent: {self.limit}. {identity} waits {until}."
         used, held, asks = (self.limit.amount(value) for value in (self.used, self.held, self.asks))
         return f"The limit {self.limit} is reached: {used} used, {held} held, {identity} asks for {asks}."
+
+    @property
+    def way_out(self) -> str:
+        """Say with which command the run can go on. What came from above, only above can give back."""
+        return WAYS_OUT.get(self.limit.meter, "Raise it with `addendum grant RUN FILE`").format(self.limit.capability)
 
 
 @dataclass(frozen=True, slots=True)

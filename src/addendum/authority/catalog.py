@@ -16,6 +16,9 @@ MAX_PAYLOAD: Final = 1024 * 1024
 MAX_RESULT: Final = 4 * 1024 * 1024
 WRITE: Final = "repair.write"
 """A model that is asked for a script. A grant may name it and limit it; no script can call it, so no catalog has it."""
+FACTS: Final = ("read_only", "destructive", "idempotent", "open_world", "agentic")
+KINDS: Final = frozenset({*FACTS, "private_read", "untrusted_content", "open_world_write"})
+"""What a capability can count as in `forbid_together`, beside its name and its labels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,13 +25,12 @@ from typing import Any, Final, cast
 
 from addendum.authority import saturation
 from addendum.authority.approval import APPROVE
-from addendum.authority.catalog import MAX_PAYLOAD, MAX_RESULT, Capability, Catalog
+from addendum.authority.catalog import FACTS, MAX_PAYLOAD, MAX_RESULT, Capability, Catalog
 from addendum.authority.declare import declare
 from addendum.authority.sizes import largest
 from addendum.canon import Json
 from addendum.errors import ConfigError, UsageError
 
-FACTS: Final = ("read_only", "destructive", "idempotent", "open_world", "agentic")
 _KEYS: Final = frozenset(
     {
         *FACTS,

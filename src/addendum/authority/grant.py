@@ -67,12 +67,19 @@ _PRINCIPAL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 ENDS: Final = {
     "expires": "the grant ends at {1}",
     "revoked": "the grant was revoked",
+    "principal_revoked": "the authority of {0} was revoked",
     "parent_expires": "the grant of {0}, which this one came out of, ends at {1}",
     "parent_revoked": "the grant of {0}, which this one came out of, was revoked",
     "returned": "{0} took back what was left of this grant",
     "frozen": "{0} is frozen: it reported more than its declared maximum",
 }
-"""What bars every call whatever it asks for, as limits of their own; `capability` is a run's name for some."""
+"""What bars every call whatever it asks for, as limits of their own; `capability` names a run or principal for some."""
+WAYS_OUT: Final = {
+    **dict.fromkeys(ENDS, "Give the run another grant with `addendum grant RUN FILE`"),
+    **dict.fromkeys(("parent_expires", "parent_revoked"), "Give {0} another grant with `addendum grant {0} FILE`"),
+    "principal_revoked": "Give it back with `addendum revoke {0} --principal --restore`",
+}
+"""What helps against each of these."""
 
 
 @dataclass(frozen=True, slots=True)

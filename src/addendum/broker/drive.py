@@ -293,7 +293,7 @@ class Drive:
                 None,
                 None,
                 over.sentence(call.identity),
-                "Raise it with `addendum grant RUN FILE`, then `addendum resume RUN`.",
+                f"{over.way_out}, then `addendum resume RUN`.",
                 where={"limit": str(over.limit), "identities": [call.identity for call, _ in flights.blocked]},
             )
         gated = [decision.call for decision, _ in flights.gated.values()]

@@ -319,7 +319,10 @@ def revoke(
     provider: options.Provider = None,
     json: options.Json = False,
 ) -> int:
-    """End a run's authority: nothing more is sent, from its next reservation on. Another grant gives it back."""
+    """End a run's authority: nothing more is sent, from its next reservation on. Another grant gives it back.
+
+    That of a principal ends for all its runs, also for those that begin later, until it is given back with --restore.
+    """
     from addendum.runs import operate
 
     output = Output(json)

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO
 
+from addendum.cli.printable import escaped, printable
 from addendum.errors import AddendumError
 
 if TYPE_CHECKING:
@@ -27,9 +28,9 @@ WIDE = 200
 
 
 def dumps(value: object, *, indent: int | None = 2) -> str:
-    """Return JSON text that any output can carry."""
+    """Return JSON text that any output can carry, and in which no text of others can do anything to a terminal."""
     encoding = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "")
-    return json.dumps(value, ensure_ascii=encoding != "utf8", indent=indent)
+    return escaped(json.dumps(value, ensure_ascii=encoding != "utf8", indent=indent))
 
 
 _QUOTED = re.compile(r"`(addendum [^`]+)`")
@@ -130,7 +131,8 @@ class Output:
         sys.stdout.flush()
 
     def raw(self, text: str) -> None:
-        """Print text on stdout as it is: no colours, no wrapping."""
+        """Print text on stdout as it is: no colours, no wrapping. On a terminal, what it would obey is written out."""
+        text = printable(text) if sys.stdout.isatty() else text
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
         sys.stdout.flush()
 

@@ -12,6 +12,7 @@ from addendum.canon import Json
 from addendum.cli import inputs
 from addendum.errors import UsageError
 from addendum.kernel.policy import Allowances, Policy
+from addendum.plan import Of
 
 FORMAT: Final = "addendum-plan/1"
 
@@ -36,9 +37,13 @@ class PlanFile:
         at = self.plan["at"]
         return at["seq"], at["chain"]
 
+    @property
+    def of(self) -> Of:
+        """What the plan was of."""
+        return Of(*(self.plan["at"][name] for name in Of._fields))
+
     def to_json(self) -> dict[str, Any]:
         """Return the file's content."""
-        allowed = self.allowances
         return {
             "format": FORMAT,
             "run": self.run,
@@ -46,12 +51,7 @@ class PlanFile:
             "name": self.name,
             "args": {"value": self.args} if self.has_args else None,
             "policy": dict(self.policy),
-            "allowances": {
-                "supersede": allowed.supersede if isinstance(allowed.supersede, bool) else sorted(allowed.supersede),
-                "retry": allowed.retry,
-                "drops": list(allowed.drops),
-                "moves": dict(allowed.moves),
-            },
+            "allowances": self.allowances.to_json(),
             "plan": dict(self.plan),
         }
 
@@ -86,7 +86,7 @@ def read(path: Path) -> PlanFile:
                 drops=tuple(allowed["drops"]),
                 moves=dict(allowed["moves"]),
             ),
-            plan={**data["plan"], "at": {"seq": data["plan"]["at"]["seq"], "chain": data["plan"]["at"]["chain"]}},
+            plan={**data["plan"], "at": {name: data["plan"]["at"][name] for name in ("seq", "chain", *Of._fields)}},
         )
     except (KeyError, TypeError, AttributeError, IndexError):
         raise UsageError(f"{path} is no plan.", hint="Write one with `addendum plan RUN SCRIPT --out FILE`.") from None

@@ -16,6 +16,11 @@ def printable(text: str) -> str:
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text.replace("\r\n", "\n"))
 
 
+def escaped(text: str) -> str:
+    """Return JSON text in which these characters are escapes: the same value, and nothing that a terminal obeys."""
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def line(text: str, width: int = 0) -> str:
     """Return a text as one printable line; cut in the middle to `width` characters if that is given."""
     flat = " ".join(printable(text).split())

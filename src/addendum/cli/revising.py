@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from addendum.cli import planfile
     from addendum.cli.progress import Progress
     from addendum.config import Settings
+    from addendum.plan import Of
     from addendum.runs.context import Context
     from addendum.runs.result import StepResult
     from addendum.runs.revise import Drawn
@@ -151,9 +152,10 @@ def _revise(
     with opening.context(settings, progress) as context:
         name = opening.resolve(context.store, run)
         at: tuple[int, str] | None = None
+        of: Of | None = None
         if plan is not None:
             candidate = _planned_before(planfile.read(plan), candidate, name)
-            at = candidate.at
+            at, of = candidate.at, candidate.of
         elif ask and output.interactive:
             drawn, found = draw(context, candidate, name)
             if drawn.plan is None or not drawn.plan.applies:
@@ -162,13 +164,18 @@ def _revise(
             if not typer.confirm("Apply this plan?", err=True):
                 output.say("Not applied; nothing was sent.")
                 return 4
-            at = drawn.plan.at
-        result = _apply(context, progress, name, candidate, at)
+            at, of = drawn.plan.at, drawn.plan.of
+        result = _apply(context, progress, name, candidate, at, of)
         return finish(output, context, result, source=candidate.source, path=path)
 
 
 def _apply(
-    context: Context, progress: Progress, name: str, candidate: planfile.PlanFile, at: tuple[int, str] | None
+    context: Context,
+    progress: Progress,
+    name: str,
+    candidate: planfile.PlanFile,
+    at: tuple[int, str] | None,
+    of: Of | None,
 ) -> StepResult:
     from addendum import wiring
     from addendum.runs.revise import UNCHANGED, revise
@@ -184,6 +191,7 @@ def _apply(
             allowances=candidate.allowances,
             at=at,
             name=candidate.name,
+            of=of,
             stop=stop,
         )
 

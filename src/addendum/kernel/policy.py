@@ -61,6 +61,15 @@ class Allowances:
         if self.retry not in ("open", "all", "none"):
             raise ConfigError(f"What is tried again can't be {self.retry!r}.", hint="It is one of open, all, none.")
 
+    def to_json(self) -> dict[str, Any]:
+        """Return what is allowed by name."""
+        return {
+            "supersede": self.supersede if isinstance(self.supersede, bool) else sorted(self.supersede),
+            "retry": self.retry,
+            "drops": list(self.drops),
+            "moves": dict(self.moves),
+        }
+
     def may_supersede(self, identity: str) -> bool:
         """Whether a committed call may be replaced by a new version."""
         return self.supersede if isinstance(self.supersede, bool) else identity in self.supersede

@@ -140,6 +140,7 @@ class At(Asked):
     chain: str
     revision: str
     args_digest: str
+    terms: str
 
 
 class Revise(Plan):
@@ -147,8 +148,8 @@ class Revise(Plan):
 
     at: At | None = Field(
         default=None,
-        description="`details.plan.at` of the plan that you looked at, whole: if the run has changed since, or source "
-        "or args are others, nothing is done.",
+        description="`details.plan.at` of the plan that you looked at, whole: if the run has changed since, or source, "
+        "args, what is allowed or the catalog are others, nothing is done.",
     )
     wait_seconds: Wait = None
 

@@ -20,6 +20,7 @@ from addendum.errors import Rejected, UsageError
 from addendum.kernel.policy import Allowances
 from addendum.mcp import asked
 from addendum.mcp.drives import Job
+from addendum.plan import Of
 from addendum.runs import asking, given, names, operate, query, revise, start
 from addendum.runs.admit import admit, violations
 from addendum.runs.advice import Advice
@@ -198,8 +199,8 @@ class Desk:
         if asked_for is None:
             return self.ceiling
         _plain(asked_for)
-        known: Mapping[str, object] = self.context.catalog
-        found = given.grant(asked_for, known if "capabilities" in asked_for else self.ceiling.capabilities)
+        every: dict[str, Any] = {"capabilities": dict.fromkeys(self.ceiling.capabilities)}
+        found = given.grant({**every, **asked_for}, self.context.catalog)
         return start.under_ceiling(self.context, found)
 
     def _resolve(self, run: str) -> str:
@@ -269,9 +270,9 @@ def _supersede(chosen: str | list[str] | None) -> given.Supersede:
     return chosen if chosen is not None else False
 
 
-def _seen(at: asked.At) -> tuple[tuple[int, Digest], tuple[Digest, Digest]]:
+def _seen(at: asked.At) -> tuple[tuple[int, Digest], Of]:
     """Return the journal that a plan was made from, and what it is of."""
-    return (at.seq, at.chain), (at.revision, at.args_digest)
+    return (at.seq, at.chain), Of(at.revision, at.args_digest, at.terms)
 
 
 def _allowances(ask: asked.Plan) -> Allowances:

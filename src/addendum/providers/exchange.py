@@ -148,7 +148,7 @@ class Exchange:
         wire = connection.sock
         answer = connection.getresponse()
         body = bytearray()
-        while len(body) <= self._most:
+        while len(body) <= self._most and not answer.isclosed():  # with its last byte an answer closes the connection
             wire.settimeout(self._left())
             piece = answer.read(min(PIECE, self._most + 1 - len(body)))
             if not piece:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from addendum.authority.grant import Grant, everything, from_json, widened
-from addendum.errors import AddendumError
+from addendum.errors import AddendumError, NotFound
 from addendum.kernel.policy import Allowances, Policy
 from addendum.rehearse.compare import Mismatch, compare
 from addendum.rehearse.scenario import Scenario, Step
@@ -23,6 +23,8 @@ from addendum.runs.start import driving, resume, start
 from addendum.testing.demo import CATALOG, DemoProvider, Fault
 
 RUN = "scenario"
+ANSWERS = ("approve", "reconcile")
+"""What answers everything that is open, which may be nothing. Any other step that ends in an error wasn't played."""
 
 
 @dataclass(slots=True)
@@ -137,6 +139,9 @@ class Player:
                     seen = self._see(context, step)
                 self.played.steps.append(seen)
                 self.played.mismatches.extend(compare(number, step.action, step.expect, seen))
+                if seen.get("status") == "error" and step.action not in ANSWERS and "status" not in step.expect:
+                    why = str(seen["message"])
+                    self.played.mismatches.append(Mismatch(number, step.action, "status", "played", "error", why))
         finally:
             context.store.close()
             context.sandbox.close()
@@ -158,7 +163,11 @@ class Player:
                 approve(context, RUN, approved=step.value)
                 return self._standing(context)
             case "grant":
-                set_grant(context, RUN, grant_of(step.value))
+                grant = grant_of(step.value)
+                try:
+                    set_grant(context, RUN, grant)
+                except NotFound:
+                    return {"committed": 0}  # no run was admitted yet: the next one gets it
                 return self._standing(context)
             case _:
                 return self._seen(context, act(context, self.scenario, step), step)
@@ -194,6 +203,17 @@ class Player:
             )
 
 
+def _grant_at(scenario: Scenario, step: Step) -> Any:
+    """Return the grant that a run gets which begins with a step: the last one that was given before it."""
+    found = scenario.grant
+    for each in scenario.steps:
+        if each is step:
+            break
+        if each.action == "grant":
+            found = each.value
+    return found
+
+
 def act(context: Context, scenario: Scenario, step: Step) -> StepResult:
     """Do one step that drives or plans the run."""
     policy = Policy().override(dict(scenario.policy)).override(dict(step.policy)).to_json()
@@ -207,7 +227,8 @@ def act(context: Context, scenario: Scenario, step: Step) -> StepResult:
     match step.action:
         case "run":
             given = step.args if step.has_args else scenario.args
-            return start(context, step.value, given, grant=grant_of(scenario.grant), policy=policy, run=RUN)
+            grant = grant_of(_grant_at(scenario, step))
+            return start(context, step.value, given, grant=grant, policy=policy, run=RUN)
         case "resume" if not step.has_args:
             return resume(context, RUN, policy=policy, allowances=allowances)
         case "resume":

@@ -200,6 +200,6 @@ def _limited(found: Over | Later) -> Barred:
     return Barred(
         "paused",
         found.sentence("asking a model"),
-        "Give the run a higher limit: `addendum grant RUN FILE`.",
+        f"{found.way_out}.",
         str(limit),
     )

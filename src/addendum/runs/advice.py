@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 _RUN = re.compile(r"\bRUN\b")
+_WAY = re.compile(r"([^`]*) with `(addendum [^`]*)`")
 _COMMAND = re.compile(r"`addendum [^`]*`")
 
 
@@ -70,7 +71,7 @@ def advise(
                 Advice(f"addendum resume {run}", "go on once it is answered"),
             )
         case "paused":
-            return (Advice(f"addendum grant {run} FILE", "give it a higher limit"), resume)
+            return (_paused(run, hint), resume)
         case "requested":
             return (
                 Advice(f"addendum repair {run}", "have a model write its script"),
@@ -84,6 +85,13 @@ def advise(
             return _stopped(run, stop, script, resume, hint)
         case _:
             return (resume,)
+
+
+def _paused(run: str, hint: str) -> Advice:
+    way = _WAY.match(named(hint, run))
+    if way is None or way[1] == "Raise it":
+        return Advice(f"addendum grant {run} FILE", "give it a higher limit")
+    return Advice(way[2], way[1][:1].lower() + way[1][1:])
 
 
 def _stopped(run: str, stop: str | None, script: str, resume: Advice, hint: str) -> tuple[Advice, ...]:

@@ -6,7 +6,7 @@ import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import jsonschema
 from referencing import Registry, Resource
@@ -14,7 +14,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
 from addendum.authority import catalogfile
-from addendum.authority.catalog import WRITE, Capability, Catalog
+from addendum.authority.catalog import KINDS, WRITE, Capability, Catalog
 from addendum.authority.grant import Grant, from_json, widened
 from addendum.errors import ConfigError, NotFound, UsageError
 from addendum.kernel.policy import Allowances, Retry
@@ -39,8 +39,8 @@ def text(source: Source) -> str:
 def grant(given: GrantLike, known: Mapping[str, object]) -> Grant:
     """Return a grant. One that names no capabilities, only limits, grants all that are `known` under them.
 
-    Raises `ConfigError` for one that is malformed or names a capability that isn't known, `NotFound` for a missing
-    file.
+    Raises `ConfigError` for one that is malformed or names what isn't known, in its rules too: a rule about a name that
+    there isn't would ask about nothing. Raises `NotFound` for a missing file.
     """
     if isinstance(given, Grant):
         return given
@@ -53,14 +53,30 @@ def grant(given: GrantLike, known: Mapping[str, object]) -> Grant:
                 f"The grant {os.fspath(given)} can't be read: {error}.", hint="It is a TOML file."
             ) from None
     found = from_json(data)
-    if "capabilities" not in data:
-        return widened(found, known)
-    unknown = sorted(set(found.capabilities) - set(known) - {WRITE})
+    if "capabilities" not in data and not found.limits:
+        raise ConfigError(
+            "The grant names neither capabilities nor limits, so nothing says what it grants.",
+            hint="Name what may be called under capabilities. One with limits alone is about every capability.",
+        )
+    named(found, known)
+    return found if "capabilities" in data else widened(found, known)
+
+
+def named(found: Grant, known: Mapping[str, object]) -> None:
+    """Raise `ConfigError` for a capability that isn't `known`, and for a rule about what isn't."""
+    names = {*found.capabilities, *(rule.capability for rule in found.approvals if rule.capability is not None)}
+    unknown = sorted(names - set(known) - {WRITE})
     if unknown:
         raise ConfigError(
             f"The grant names {unknown[0]!r}, which isn't registered.", hint=f"There are {', '.join(sorted(known))}."
         )
-    return found
+    kinds = KINDS.union(known, *(each.labels for each in known.values() if isinstance(each, Capability)))
+    unknown = sorted({name for together in found.forbid_together for name in together} - kinds)
+    if unknown:
+        raise ConfigError(
+            f"The grant forbids {unknown[0]!r} together with others, and nothing here is that.",
+            hint=f"Name a capability, a label of the catalog, or one of {', '.join(sorted(KINDS))}.",
+        )
 
 
 def allowances(
@@ -107,7 +123,20 @@ def schemas(capability: Capability) -> None:
 def narrowings(grant: Grant) -> None:
     """Check the schemas by which a grant narrows payloads. Raises `ConfigError`."""
     for name, schema in grant.where.items():
-        check_schema(f"In the grant, the where of {name}", schema)
+        narrowing(f"In the grant, the where of {name}", schema)
+
+
+def narrowing(what: str, schema: Mapping[str, Any]) -> None:
+    """Check a schema that says which payloads may pass. Raises `ConfigError` for one that can't be used, and for a word
+    that JSON Schema doesn't have: it would let everything through."""
+    check_schema(what, schema)
+    known = {*jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator).VALIDATORS, *_SAID}
+    for word in _words(schema):
+        if word not in known:
+            raise ConfigError(
+                f"{what} says {word!r}, which means nothing in a JSON Schema.",
+                hint="A property stands beneath properties, or is named by a JSON pointer as in /size.",
+            )
 
 
 def check_schema(what: str, schema: Mapping[str, Any]) -> None:
@@ -127,6 +156,47 @@ def check_schema(what: str, schema: Mapping[str, Any]) -> None:
                 f"{what} refers to {reference!r}, which isn't in it.",
                 hint="Put it under $defs, and refer to it as #/$defs/NAME.",
             ) from None
+
+
+_SAID: Final = frozenset(
+    [
+        "$schema",
+        "$id",
+        "$anchor",
+        "$dynamicAnchor",
+        "$vocabulary",
+        "$defs",
+        "$comment",
+        "definitions",
+        "title",
+        "description",
+        "default",
+        "examples",
+        "deprecated",
+        "readOnly",
+        "writeOnly",
+        "contentEncoding",
+        "contentMediaType",
+        "contentSchema",
+        "then",
+        "else",
+    ]
+)
+"""Words of a schema that no value is held against by themselves."""
+_NAMED: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
+_VALUES: Final = ("const", "enum", "default", "examples", "required", "dependentRequired", "$vocabulary")
+
+
+def _words(schema: object) -> Iterator[str]:
+    """Yield every word of a schema and of those in it."""
+    if isinstance(schema, list | tuple):
+        for each in schema:
+            yield from _words(each)
+    elif isinstance(schema, Mapping):
+        yield from schema
+        for word, below in schema.items():
+            if word not in _VALUES:
+                yield from _words(list(below.values()) if word in _NAMED and isinstance(below, Mapping) else below)
 
 
 def _references(schema: object) -> Iterator[str]:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from addendum import canon
+from addendum.authority.catalog import WRITE
 from addendum.authority.grant import Grant
 from addendum.authority.permit import Permit
 from addendum.broker.journal import Journal
@@ -18,6 +19,7 @@ from addendum.records.entries import Attempt
 from addendum.records.stored import Entry
 from addendum.runs import delegate
 from addendum.runs.context import Context
+from addendum.runs.given import narrowing
 from addendum.runs.start import driving, give_back, under_ceiling
 
 Open = TypeVar("Open", Attempt, Attempt | Question)
@@ -90,10 +92,16 @@ def approve(
 def permit(context: Context, run: str, given: Permit, *, note: str = "", by: str = "") -> int:
     """Allow a counted aggregate of calls that the grant's rules would ask about, and return the number of the permit.
 
-    A run that is driven sees it at once. Raises `NotFound`, and `ConfigError` for a schema that is none.
+    A run that is driven sees it at once. Raises `NotFound`, also for a capability that there isn't, and `ConfigError`
+    for a schema that is none.
     """
+    if given.capability not in {*context.catalog, WRITE}:
+        raise NotFound(
+            f"There is no capability {given.capability!r} here.",
+            hint=f"There are {', '.join(sorted(context.catalog))}.",
+        )
     if given.where is not None:
-        context.schemas.compile(given.where)
+        narrowing("The schema of the permit", given.where)
     with _writing(context, run) as (journal, _):
         body = {**given.body(), "note": note, "by": by or context.operator}
         (stored,) = [entry for entry in journal.append(Entry("permit", body)) if entry.kind == "permit"]
@@ -132,7 +140,13 @@ def revoke_principal(
 ) -> None:
     """End, or give back, the authority of all runs of a principal. Raises `NotFound` if it has no accounts."""
     entry = Entry("restore" if restore else "revoke", {"by": by or context.operator, "reason": reason})
-    context.store.append(ledger_of(principal), [entry])
+    try:
+        context.store.append(ledger_of(principal), [entry])
+    except NotFound:
+        raise NotFound(
+            f"No run has counted for the principal {principal!r} in this store.",
+            hint="A grant names it: `principal`. `addendum meters RUN --json` says whose accounts a run counts in.",
+        ) from None
 
 
 def accept_catalog(context: Context, run: str, *, by: str = "") -> str:

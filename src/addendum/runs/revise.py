@@ -16,14 +16,14 @@ from addendum.broker.desk import open_desk
 from addendum.broker.journal import Journal, Kept
 from addendum.broker.relay import Uncounted
 from addendum.broker.shortcuts import Shortcuts
-from addendum.canon import Digest, Json
+from addendum.canon import Json
 from addendum.errors import Rejected, SandboxError
 from addendum.gate.judge import Verdict, static
 from addendum.kernel.decide import Rule
 from addendum.kernel.loop import Halt, Loop
 from addendum.kernel.policy import Allowances
 from addendum.kernel.shadow import Shadow, shadow
-from addendum.plan import Plan, draw, to_json
+from addendum.plan import Of, Plan, draw, to_json
 from addendum.records import entries
 from addendum.records.stored import Entry
 from addendum.runs import advice, delegate
@@ -125,7 +125,14 @@ def _draw(
 def _plan(context: Context, ready: Scene, program: Program, args: Json) -> Plan:
     journal = ready.journal
     history = journal.history
-    found = Plan(revision=program.revision, args_digest=ready.args_digest, at=(history.seq, history.chain))
+    allowed = {**ready.allowances.to_json(), "drops": sorted(ready.allowances.drops)}
+    terms: Any = [ready.policy.to_json(), allowed, context.catalog.digest]
+    found = Plan(
+        revision=program.revision,
+        args_digest=ready.args_digest,
+        at=(history.seq, history.chain),
+        terms=canon.digest(canon.freeze(terms)),
+    )
     if ready.policy.relocation == "strict":
         examples = static(ready.claims(0), ready.allowances)
         if examples:
@@ -188,12 +195,15 @@ def _unchanged(journal: Journal, at: tuple[int, str] | None) -> None:
         )
 
 
-def _the_same(plan: Plan, of: tuple[Digest, Digest] | None) -> None:
+def _the_same(plan: Plan, of: Of | None) -> None:
     """Raise `Rejected` for a plan of something else than what was looked at."""
-    if of is not None and of != plan.of:
-        raise Rejected(
-            "The plan is of another script, or of other args.", hint="Plan this one, and look at what is different."
-        )
+    if of is None or of == plan.of:
+        return
+    if of[:2] != plan.of[:2]:
+        message = "The plan is of another script, or of other args."
+    else:
+        message = "The plan was made under another policy, with something else allowed, or by another catalog."
+    raise Rejected(message, hint="Plan this one, and look at what is different.")
 
 
 def revise(
@@ -205,7 +215,7 @@ def revise(
     policy: Mapping[str, object] | None = None,
     allowances: Allowances | None = None,
     at: tuple[int, str] | None = None,
-    of: tuple[Digest, Digest] | None = None,
+    of: Of | None = None,
     how: str = "revise",
     name: str = "",
     stop: threading.Event | None = None,

@@ -8,24 +8,27 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from addendum import canon
+from addendum.authority.catalog import Catalog
 from addendum.canon import Digest, Json
 from addendum.errors import ConfigError, SandboxMissing
 from addendum.ports import RunHeader
 from addendum.records.stored import Entry
+from addendum.runs import given
 from addendum.work import admit, wire
 from addendum.work.admit import BASE, REFERENCE, Proposal, Question
 from addendum.work.bench import Bench, resolve
 from addendum.work.codes import Finding, Refused
 from addendum.work.contract import PAYLOAD, Base, Contract
+from addendum.work.files import with_files
 from addendum.work.intake import Bounds, take
 from addendum.work.journal import admissions, name_of
 from addendum.work.objects import COMMIT_ID, Flat
-from addendum.work.proposal import Policy
+from addendum.work.proposal import Plan, Policy
 from addendum.work.snapshot import Snapshot
 from addendum.work.validate import Checked, pinned, staged
 
@@ -96,6 +99,7 @@ def _compile(bench: Bench, files: Files, old: str) -> tuple[Contract, Snapshot, 
     spec = wire.spec(files.spec, files.names[0])
     plan = wire.plan(files.plan, files.names[1])
     policy = wire.policy(files.policy, files.names[2])
+    _grants(plan, policy, bench.scripts.catalog)
     snapshot = bench.look(policy, files.path.parent)
     base = _base(bench, plan.base)
     scripts = {each.name: files.scripts(each.script) for each in plan.slices if each.script}
@@ -141,6 +145,15 @@ def _contract_id(bench: Bench, run: str) -> str:
 
 
 # --- oracles ------------------------------------------------------------------------------------------------------
+
+
+def _grants(plan: Plan, policy: Policy, catalog: Catalog) -> None:
+    """Check the rules and narrowings of grants. Raises `ConfigError`: one that is about nothing would let all pass."""
+    above = policy.ceiling.grant
+    known = {**dict.fromkeys([*policy.tools, *above.capabilities]), **with_files(catalog)}
+    for grant in (above, *(each.grant for each in plan.slices if each.grant is not None)):
+        given.named(replace(grant, capabilities={}), known)
+        given.narrowings(grant)
 
 
 def ask(bench: Bench, draft: Contract, policy: Policy, snapshot: Snapshot, folder: Path) -> dict[Question, Checked]:

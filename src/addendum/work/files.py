@@ -16,7 +16,7 @@ from addendum.errors import CapabilityError
 from addendum.ports import Provider, Reply, Request, Store
 from addendum.records import entries
 from addendum.work.objects import Flat
-from addendum.work.paths import fault, granted, shown
+from addendum.work.paths import fault, folders, granted, shown
 from addendum.work.scope import Scope
 
 MAX_TEXT: Final = 1_000_000
@@ -106,6 +106,16 @@ class Files:
             raise CapabilityError("refused", f"This slice may not {verb} {shown(path)}.")
         if delete and not self._there(path):
             raise CapabilityError("invalid_input", f"There is no file {shown(path)}.")
+        if not delete:
+            self._free(path)
+
+    def _free(self, path: bytes) -> None:
+        """Refuse to write below a file, and in a folder's place."""
+        above, below = {*folders(path)}, path + b"/"
+        for other in {*self._flat, *self.changes}:
+            there = self.changes.get(other, b"") is not None
+            if there and (other in above or other.startswith(below)):
+                raise CapabilityError("invalid_input", f"{shown(other)} is in the way of {shown(path)}.")
 
 
 def written(store: Store, run: str, without: frozenset[str] = frozenset()) -> dict[bytes, bytes | None]:

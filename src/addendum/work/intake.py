@@ -15,7 +15,7 @@ from typing import Final
 
 from addendum.work.codes import Finding, Refused
 from addendum.work.objects import EXECUTABLE, FILE, GITLINK, LINK, Flat, Item, blob_id
-from addendum.work.paths import MAX_DEPTH, fault, shown
+from addendum.work.paths import MAX_DEPTH, fault, folders, shown
 
 MOST_FINDINGS: Final = 20
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -53,7 +53,7 @@ def take(folder: str | os.PathLike[str], base: Flat, bounds: Bounds, *, overlay:
         os.close(root)
     taken = reader.taken
     if overlay:
-        taken.flat = {**base, **taken.flat}
+        taken.flat = over(base, taken.flat)
     taken.flat = dict(sorted(taken.flat.items()))
     if reader.findings:
         raise Untakable(taken, reader.findings)
@@ -200,7 +200,7 @@ class _Reader:
 
 def lay(base: Flat, changes: Mapping[bytes, bytes | None]) -> Taken:
     """Return the base with files written (bytes) or deleted (None): what a script did through its capabilities."""
-    taken = Taken(dict(base))
+    taken, new = Taken(dict(base)), dict[bytes, Item]()
     for path, data in changes.items():
         if data is None:
             taken.flat.pop(path, None)
@@ -208,6 +208,18 @@ def lay(base: Flat, changes: Mapping[bytes, bytes | None]) -> Taken:
         name = blob_id(data)
         taken.blobs[name] = data
         known = base.get(path)
-        taken.flat[path] = Item(known.mode if known is not None and known.kind == "file" else FILE, name)
-    taken.flat = dict(sorted(taken.flat.items()))
+        mode = known.mode if known is not None and known.kind == "file" else FILE
+        new = over(new, {path: Item(mode, name)})
+    taken.flat = dict(sorted(over(taken.flat, new).items()))
     return taken
+
+
+def over(base: Flat, new: Flat) -> dict[bytes, Item]:
+    """Lay files over a tree. One takes a folder's place, and its folders a file's: a gate sees what is gone."""
+    above = {folder for path in new for folder in folders(path)}
+    kept = {
+        path: item
+        for path, item in base.items()
+        if path not in above and not any(folder in new for folder in folders(path))
+    }
+    return {**kept, **new}

@@ -66,6 +66,14 @@ def shown(path: bytes) -> str:
     )
 
 
+def folders(path: bytes) -> Iterator[bytes]:
+    """Yield the folders that a path lies in, the outermost first."""
+    at = path.find(b"/")
+    while at != -1:
+        yield path[:at]
+        at = path.find(b"/", at + 1)
+
+
 # --- collisions ---------------------------------------------------------------------------------------------------
 
 
@@ -74,7 +82,7 @@ def collisions(paths: Iterable[bytes], changed: Iterable[bytes]) -> Iterator[tup
     seen: dict[str, bytes] = {}
     twins: dict[bytes, bytes] = {}
     for path in paths:
-        for prefix in _prefixes(path):
+        for prefix in (*folders(path), path):
             first = seen.setdefault(_folded(prefix), prefix)
             if first != prefix:
                 twins[prefix] = first
@@ -82,7 +90,7 @@ def collisions(paths: Iterable[bytes], changed: Iterable[bytes]) -> Iterator[tup
     if not twins:
         return
     for path in changed:
-        for prefix in _prefixes(path):
+        for prefix in (*folders(path), path):
             if prefix in twins:
                 yield path, twins[prefix]
                 break
@@ -90,14 +98,6 @@ def collisions(paths: Iterable[bytes], changed: Iterable[bytes]) -> Iterator[tup
 
 def _folded(path: bytes) -> str:
     return unicodedata.normalize("NFC", path.decode("utf-8", "surrogateescape")).casefold()
-
-
-def _prefixes(path: bytes) -> Iterator[bytes]:
-    at = path.find(b"/")
-    while at != -1:
-        yield path[:at]
-        at = path.find(b"/", at + 1)
-    yield path
 
 
 # --- patterns -----------------------------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ def present(bench: Bench, run: str, slice_: str, given: Given) -> Verdict:
     """Judge a candidate from elsewhere. It costs the executor no attempt, and is kept like every other."""
     with holding(bench, run) as admitted:
         chosen, tree = _ready(bench, admitted, slice_)
+        _there(bench, given)
         number = begin(bench, admitted, chosen, "presented", "", bench.operator, tree)
         return _judge(bench, admitted, chosen, number, tree, given)
 
@@ -45,6 +46,7 @@ def correct(bench: Bench, run: str, slice_: str, given: Given, key: Key, reason:
     """Record a person's correction of a slice's newest candidate, signed, and judge it like every other."""
     with holding(bench, run) as admitted:
         chosen, tree = _ready(bench, admitted, slice_)
+        _there(bench, given)
         name = people.holder(admitted.policy, key)
         before = [
             each.tree for each in admitted.journal.state.attempts.values() if each.slice == chosen.name and each.tree
@@ -84,6 +86,17 @@ def _judge(bench: Bench, admitted: Admitted, chosen: Slice, number: int, tree: s
     return finish(bench, admitted, chosen, tree, number, left, _stale(admitted, given))
 
 
+def _there(bench: Bench, given: Given) -> None:
+    """Raise `UsageError` for a candidate that isn't there: a slip is no attempt."""
+    folder = given.overlay or given.folder
+    if given.tree and not bench.repository.has_tree(given.tree):
+        raise UsageError(f"The repository has no tree {given.tree!r}.", hint="Write a tree's full id.")
+    if folder is not None and folder.is_symlink():
+        raise UsageError(f"{folder} is a link.", hint="Name the folder that it leads to.")
+    if folder is not None and not folder.is_dir():
+        raise UsageError(f"{folder} is no folder.", hint="Name the folder of the candidate.")
+
+
 def _take(bench: Bench, admitted: Admitted, chosen: Slice, tree: str, given: Given) -> Left:
     flat: Flat = bench.repository.flat(tree)
     confines = admitted.policy.confines
@@ -91,14 +104,10 @@ def _take(bench: Bench, admitted: Admitted, chosen: Slice, tree: str, given: Giv
         entries=confines.workspace_entries, file_bytes=chosen.scope.max_file_bytes, bytes=confines.workspace_bytes
     )
     if given.tree:
-        if not bench.repository.has_tree(given.tree):
-            raise UsageError(f"The repository has no tree {given.tree!r}.", hint="Write a tree's full id.")
         return Left(outcome="candidate", taken=Taken(dict(bench.repository.flat(given.tree))))
     folder = given.overlay or given.folder
     if folder is None:
         return Left(outcome="candidate", taken=Taken(dict(flat)))
-    if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder.", hint="Name the folder of the candidate.")
     try:
         return Left(outcome="candidate", taken=take(folder, flat, bounds, overlay=given.overlay is not None))
     except Untakable as error:

@@ -186,6 +186,30 @@ def test_h9_a_rename_is_a_deletion_and_a_creation(site: Site) -> None:
     assert site.codes(Scope(edits=GRANT.edits)) == {"scope.path"}
 
 
+@pytest.mark.parametrize(
+    ("path", "gone"),
+    [("assets/x", b"assets"), ("content", b"content/posts/first.md")],
+    ids=["below a file", "a folder"],
+)
+def test_h10_a_kind_that_a_laid_over_folder_changes_is_judged(site: Site, path: str, gone: bytes) -> None:
+    """What stood in its place is gone, and isn't granted: a rejection, not an error of ours."""
+    site.folder = site.folder.with_name("overlay")
+    site.write(path)
+    taken = intake.take(site.folder, site.base, intake.Bounds(), overlay=True)
+    found = [(change.path, change.verb) for change in scope.changes(site.base, taken.flat)]
+    assert sorted(found) == sorted([(gone, "delete"), (path.encode(), "create")])
+    sizes = {name: len(data) for name, data in taken.blobs.items()}
+    every = Scope(edits=dict.fromkeys(("create", "modify", "delete"), ("**",)))
+    assert [finding.code for finding in scope.judge(site.base, taken.flat, every, sizes)] == ["scope.kind"]
+    assert site.repository.flat(site.repository.write(taken.flat, taken.blobs.values())) == taken.flat
+
+
+def test_what_a_script_wrote_last_stands(site: Site) -> None:
+    """A file and what lies below it can't both be: a call that a revision took back may have stood between them."""
+    taken = intake.lay(site.base, {b"assets": None, b"new": b"1", b"new/x": b"2", b"assets/x": b"3"})
+    assert {path for path in taken.flat if path.startswith((b"new", b"assets"))} == {b"new/x", b"assets/x"}
+
+
 def _executable(site: Site) -> None:
     os.chmod(site.folder / "content/posts/first.md", 0o755)
 

@@ -173,7 +173,7 @@ def test_a_revoked_principal_sends_nothing_more() -> None:
     store.append(one.ledger.name, [Entry("revoke", {"by": "operator"})])
     found = send(one)
     assert isinstance(found, Over)
-    assert found.limit.meter == "revoked"
+    assert found.limit.meter == "principal_revoked"
     store.append(one.ledger.name, [Entry("restore", {"by": "operator"})])
     assert isinstance(send(one), Hold)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +12,7 @@ from rich.text import Text
 
 from addendum.cli.main import build
 from addendum.cli.output import TAKEN, Output
+from addendum.cli.printable import printable
 from addendum.runs.advice import Advice
 
 
@@ -45,6 +48,29 @@ def test_beside_a_terminal_nothing_is_cut_padded_or_coloured(capsys: pytest.Capt
     """A program can look for a line in the output."""
     Output().show(Text("x" * 500 + "   ", style="red"))
     assert capsys.readouterr().out == "x" * 500 + "\n"
+
+
+HOSTILE = "\x1b[2J\x9b2J\u202eabc\u2028\ud800\x7f é 👩\u200d🚀"
+
+
+def test_json_does_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """A result is shown by people who look at it, too: it is the same value, in characters that nothing obeys."""
+    Output().value({HOSTILE: [HOSTILE]})
+    shown = capsys.readouterr().out
+    assert not [each for each in shown if each != "\n" and printable(each) != each]
+    assert "é 👩\u200d🚀" in shown
+    assert json.loads(shown) == {HOSTILE: [HOSTILE]}
+
+
+def test_a_script_is_printed_as_it_is_but_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What goes to a file is the script; a person who looks at what a model wrote sees what is in it."""
+    Output().raw("x = '\x1b[2J\u202e'")
+    assert capsys.readouterr().out == "x = '\x1b[2J\u202e'\n"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    Output().raw("x = '\x1b[2J\u202e'")
+    assert capsys.readouterr().out == "x = '\\x1b[2J\\u202e'\n"
 
 
 def test_with_json_nothing_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ PLAN = planfile.PlanFile(
     args=None,
     policy={"relocation": "strict"},
     allowances=Allowances(supersede=frozenset({"a/b.c#0"}), retry="all", drops=("a/b.c#1",), moves={"x": "y"}),
-    plan={"at": {"seq": 7, "chain": "ff"}, "frontier": 1},
+    plan={"at": {"seq": 7, "chain": "ff", "revision": "aa", "args_digest": "bb", "terms": "cc"}, "frontier": 1},
 )
 
 
@@ -26,7 +26,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     """Args of `null` are args, and what was allowed is kept."""
     planfile.write(tmp_path / "plan.json", PLAN)
     assert planfile.read(tmp_path / "plan.json") == PLAN
-    assert PLAN.at == (7, "ff")
+    assert (PLAN.at, PLAN.of) == ((7, "ff"), ("aa", "bb", "cc"))
 
 
 @pytest.mark.parametrize("change", ["format", "run", "allowances", "plan", "policy"])

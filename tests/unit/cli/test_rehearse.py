@@ -27,3 +27,25 @@ def test_a_scenario_that_can_t_be_played_is_shown_by_its_name(
     assert main(["rehearse", str(path), "--json"]) == 3
     shown = json.loads(capsys.readouterr().out)
     assert (shown["name"], shown["passed"]) == ("nobody is killed", False)
+
+
+SLIP = """
+name: a slip in a grant
+steps:
+  - run: 'async def orchestrate(ctx, args): return 1'
+  - grant: {capabilities: {image.generate: {limits: [{meter: callz, max: 1}]}}}
+  - approve: true
+  - resume: true
+    expect: {status: completed}
+"""
+
+
+@pytest.mark.slow
+def test_a_step_that_ends_in_an_error_has_not_passed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever is expected of the others: what they rest on was never done. Answers to nothing are none."""
+    path = tmp_path / "slip.yaml"
+    path.write_text(SLIP, "utf-8")
+    assert main(["rehearse", str(path), "--json"]) == 3
+    (found,) = json.loads(capsys.readouterr().out)["mismatches"]
+    assert (found["step"], found["key"], found["seen"]) == (2, "status", "error")
+    assert "callz" in found["because"]

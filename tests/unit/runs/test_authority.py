@@ -18,7 +18,7 @@ from addendum.errors import CapabilityError, ConfigError, NotFound, Rejected, Un
 from addendum.kernel.policy import Allowances
 from addendum.ports import Reply, Request, Sandbox, Usage
 from addendum.records.entries import Effect
-from addendum.runs import meters, operate
+from addendum.runs import given, meters, operate, query
 from addendum.runs.context import Context
 from addendum.runs.result import StepResult
 from addendum.runs.revise import foresee, revise
@@ -288,10 +288,19 @@ def test_a_revoked_principal_ends_all_its_runs(context: Context, files: Files) -
     """No run of the principal sends anything until its authority is given back."""
     go(context, ONE, "first", principal="team")
     operate.revoke_principal(context, "team")
-    assert go(context, ONE, "second", principal="team").status == "paused"
+    second = go(context, ONE, "second", principal="team")
+    assert (second.status, len(files.deleted)) == ("paused", 1)
+    operate.set_grant(context, "second", from_json({"capabilities": {"file.delete": {}}, "principal": "team"}))
+    assert resume(context, "second").status == "paused", "another grant of the same principal is none of its own"
+    # So what is told to do is what helps.
+    assert "the authority of team was revoked" in second.message
+    assert "until it is given back" in second.message
+    assert "`addendum revoke team --principal --restore`" in second.hint
+    advice = query.show(context.store, "second").advice
+    assert (advice[0].command, advice[0].why) == ("addendum revoke team --principal --restore", "give it back")
     operate.revoke_principal(context, "team", restore=True)
     assert resume(context, "second").status == "completed"
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound, match="principal 'nobody'"):
         operate.revoke_principal(context, "nobody")
 
 
@@ -480,6 +489,72 @@ def test_a_narrowing_that_is_no_schema_is_refused_before_anything_starts(context
     with pytest.raises(ConfigError, match=r"where of file\.delete"):
         go(context, ONE, own={"where": {"type": "nonsense"}})
     assert files.deleted == []
+
+
+@pytest.mark.parametrize(
+    ("where", "word"),
+    [
+        ({"path": {"const": "a"}}, "path"),
+        ({"/path": {"const": "a"}, "required": ["path"]}, "/path"),
+        ({"/path": {"enums": ["a"]}}, "enums"),
+        ({"anyOf": [{"properties": {"path": {"constant": "a"}}}]}, "constant"),
+    ],
+)
+def test_a_narrowing_that_would_let_everything_through_is_refused(
+    context: Context, files: Files, where: dict[str, Any], word: str
+) -> None:
+    """JSON Schema ignores what it doesn't know: a pointer without its slash would narrow nothing, and a permit with it
+    allow any payload."""
+    with pytest.raises(ConfigError, match=f"where of file.delete says '{word}'"):
+        go(context, ONE, own={"where": where})
+    go(context, ONE, approval=[{"when": "always"}])
+    with pytest.raises(ConfigError, match=f"permit says '{word}'"):
+        operate.permit(context, "r", permit("file.delete", count=1, where=where))
+    assert files.deleted == []
+
+
+def test_a_narrowing_has_every_word_of_json_schema(context: Context, files: Files) -> None:
+    """Names of properties and values are none of its words, whatever they are."""
+    where = {
+        "properties": {"path": {"type": "string", "enum": ["a", "b"], "title": "t"}, "enums": {"const": {"any": 1}}},
+        "required": ["path"],
+        "if": {"minProperties": 9},
+        "then": False,
+        "$defs": {"mine": {"anyOf": [True, {"$ref": "#/$defs/other"}]}, "other": {"dependentRequired": {"x": ["y"]}}},
+    }
+    assert go(context, ONE, own={"where": where}).status == "completed"
+
+
+def test_a_rule_about_nothing_is_refused(context: Context) -> None:
+    """A name with a slip in it would never be asked about, and never be held together with another one."""
+    catalog = context.catalog
+    named = {"capabilities": {"file.delete": {}}}
+    with pytest.raises(ConfigError, match=r"names 'file\.delte'"):
+        given.grant({**named, "approval": [{"when": "always", "capability": "file.delte"}]}, catalog)
+    with pytest.raises(ConfigError, match="forbids 'privat_read'"):
+        given.grant({**named, "forbid_together": [["privat_read", "open_world_write"]]}, catalog)
+    rules = [{"when": "always", "capability": name} for name in ("file.delete", "repair.write")]
+    together = [["agentic", "open_world_write"], ["file.delete", "untrusted_content"]]
+    assert given.grant({**named, "approval": rules, "forbid_together": together}, catalog).approvals
+    labelled = {"x.y": replace(catalog["file.delete"], name="x.y", labels=("customer_data",))}
+    assert given.grant({"capabilities": {}, "forbid_together": [["customer_data"]]}, labelled)
+
+
+@pytest.mark.parametrize("empty", [{}, {"worst_case": "at_run_time"}, {"principal": "team", "limits": []}])
+def test_a_grant_that_says_nothing_grants_nothing(context: Context, empty: dict[str, Any]) -> None:
+    """A file that was cut off is no unlimited authority; one with limits alone is about everything under them."""
+    with pytest.raises(ConfigError, match="neither capabilities nor limits"):
+        given.grant(empty, context.catalog)
+    limits = [{"meter": "calls", "max": 1}]
+    assert set(given.grant({**empty, "limits": limits}, context.catalog).capabilities) == set(context.catalog)
+    assert given.grant({**empty, "capabilities": {}}, context.catalog).capabilities == {}
+
+
+def test_a_permit_for_a_capability_that_there_is_not_is_refused(context: Context) -> None:
+    """It would allow nothing, and look as if it did."""
+    go(context, ONE, approval=[{"when": "always"}])
+    with pytest.raises(NotFound, match=r"no capability 'file\.delte'"):
+        operate.permit(context, "r", permit("file.delte", count=1, where={}))
 
 
 def test_a_read_whose_outcome_nobody_knows_counts_at_its_most(context: Context, files: Files) -> None:

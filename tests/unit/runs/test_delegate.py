@@ -176,6 +176,7 @@ def test_revoking_the_parent_acts_on_the_childs_next_reservation(context: Contex
     found = go(context, "g", 3, most=3, parent="c")
     assert (found.status, found.dispatched) == ("paused", 1)
     assert "the grant of p, which this one came out of, was revoked" in found.message
+    assert "`addendum grant p FILE`" in found.hint, "another grant for g would be out of the same one"
     with pytest.raises(Rejected, match="nothing to give"):
         go(context, "late", 1, most=1, parent="p")
     operate.set_grant(context, "p", from_json(some(9)))

@@ -112,3 +112,22 @@ def test_scripts_that_models_write_fit_the_demo_capabilities(path: Path) -> None
     inputs = {capability.name: capability.input for capability in CAPABILITIES}
     report, _ = examine(path.read_text(encoding="utf-8"), inputs=inputs)
     assert [str(violation) for violation in report.warnings] == []
+
+
+@pytest.mark.parametrize(
+    ("payload", "fits"),
+    [
+        ('{"p": "a" * 65000}', True),
+        ('{"p": "a" * 66000}', False),
+        ('{"p": ["a"] * 16000}', True),
+        ('{"p": ["a"] * 17000}', False),
+        ('{"p": "ab" * 30000 + "c" * 5000}', True),
+        ('{"p": "ab" * 30000 + "c" * 6000}', False),
+        ('{"p": f"{args}" + "x" * 65000}', True),
+        ('{"p": f"{args}" + "x" * 66000}', False),
+    ],
+)
+def test_the_size_of_literal_text_is_what_is_sent(payload: str, fits: bool) -> None:
+    """A text has its quotes once, however often it is repeated: a third of the limit was said to be above it."""
+    report = check(f"async def orchestrate(ctx, args):\n    return await ctx.run('a.b', {payload})\n")
+    assert [violation.rule for violation in report.violations] == ([] if fits else ["R12"])

@@ -14,6 +14,7 @@ import pytest
 from tests.workshop import ARTICLE, DRAFT, PUBLISHED, REVIEW, Workshop, codes
 
 from addendum.canon import Json
+from addendum.errors import ConfigError, UsageError
 from addendum.work import execute, people, present, promote, report, verify, workspace
 from addendum.work.codes import Refused
 from addendum.work.objects import Item
@@ -64,6 +65,42 @@ def test_a_candidate_may_be_a_whole_folder_or_a_tree(shop: Workshop) -> None:
     tree = shop.bench.repository.write(sub, [])
     found = codes(present.present(shop.bench, run, "A", Given(tree=tree)))
     assert {"scope.kind", "path.reserved", "scope.path"} == set(found)
+
+
+def test_a_candidate_that_is_not_there_is_no_attempt(shop: Workshop) -> None:
+    """A slip in a name is an error of the request: nothing is recorded."""
+    run = shop.run()
+    shop.write("file", "x")
+    (shop.root / "link").symlink_to(shop.root)
+    for given in (
+        Given(folder=shop.root / "nothing"),
+        Given(overlay=shop.root / "file"),
+        Given(folder=shop.root / "link"),
+        Given(tree="main"),
+    ):
+        with pytest.raises(UsageError):
+            present.present(shop.bench, run, "A", given)
+        with pytest.raises(UsageError):
+            present.correct(shop.bench, run, "A", given, shop.keys["bob"], "a draft")
+    assert shop.load(run).journal.state.attempts == {}
+
+
+@pytest.mark.parametrize(
+    ("rule", "word"),
+    [
+        ('approval = [{ when = "always", capability = "text.genrate" }]', "text.genrate"),
+        ('forbid_together = [["text.generate", "paid_twice"]]', "paid_twice"),
+        ('capabilities."text.generate".where = { prompt = { maxLength = 3 } }', "prompt"),
+    ],
+)
+def test_a_rule_of_the_ceiling_that_is_about_nothing_is_refused(shop: Workshop, rule: str, word: str) -> None:
+    """As in any grant: an operator's slip is said at once, and not when a script runs, or never."""
+    shop.policy = shop.policy.replace("[ceiling.grant.", f"[ceiling.grant]\n{rule}\n[ceiling.grant.", 1)
+    if "where" in rule:
+        shop.policy = shop.policy.replace('[ceiling.grant.capabilities."text.generate"]\n', "")
+        shop.policy = shop.policy.replace('limits = [{ meter = "calls", max = 3 }]\n', "", 1)
+    with pytest.raises(ConfigError, match=word):
+        shop.admit()
 
 
 # --- the snapshot -------------------------------------------------------------------------------------------------

@@ -116,22 +116,29 @@ def _integer(node: ast.expr) -> int | None:
 
 
 def _literal_size(node: ast.expr) -> int:
+    """The bytes that an expression has as JSON at least, as far as its literal text and displays say."""
     if isinstance(node, ast.Dict):
         parts = [*[key for key in node.keys if key is not None], *node.values]
         return sum(_literal_size(part) for part in parts) + 2
+    inside = _inside(node)
+    return inside + 2 if inside or isinstance(node, ast.List | ast.Tuple | ast.JoinedStr) else 0
+
+
+def _inside(node: ast.expr) -> int:
+    """The same without the quotes or brackets, which a text or a list has once, however it is put together."""
     if isinstance(node, ast.List | ast.Tuple):
-        return sum(_literal_size(part) + 1 for part in node.elts) + 2
+        return sum(_literal_size(part) + 1 for part in node.elts)
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return len(node.value.encode("utf-8", "surrogatepass")) + 2
+        return len(node.value.encode("utf-8", "surrogatepass"))
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
         for text, times in ((node.left, node.right), (node.right, node.left)):
             count = _integer(times)
             if count is not None:
-                return _literal_size(text) * max(0, count)
+                return _inside(text) * max(0, count)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        return _literal_size(node.left) + _literal_size(node.right)
+        return _inside(node.left) + _inside(node.right)
     if isinstance(node, ast.JoinedStr):
-        return sum(_literal_size(part) for part in node.values)
+        return sum(_inside(part) for part in node.values)
     return 0
 
 
