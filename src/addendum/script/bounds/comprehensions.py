@@ -11,7 +11,7 @@ from addendum.script.bounds.loops import iterate, reaches
 from addendum.script.bounds.machine import EXPRESSIONS, Machine
 from addendum.script.bounds.state import State
 from addendum.script.bounds.statements import apart, assign, shared_length, sharing, walk
-from addendum.script.bounds.values import BOTTOM, INF, NONE, Act, Count, Obj, V, join_all, times
+from addendum.script.bounds.values import BOTTOM, INF, NONE, Act, Count, Obj, Share, V, join_all, times
 
 _LISTS: Final = (ast.ListComp, ast.GeneratorExp)
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -77,7 +77,7 @@ def _generate(
     st: State,
     place: tuple[int, str],
     place_key: tuple[int, str],
-) -> tuple[Count, Count, tuple[int, Count] | None]:
+) -> tuple[Count, Count, Share | None]:
     """Run generator `at` and those inside it; return how many elements they make, at least and at most."""
     generator = node.generators[at]
     machine.walked(generator.iter, iterable, st)

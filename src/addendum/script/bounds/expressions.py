@@ -21,6 +21,7 @@ from addendum.script.bounds.values import (
     Num,
     Obj,
     Seq,
+    Share,
     Text,
     V,
     has_field,
@@ -429,14 +430,14 @@ def slice_length(hi: Count, start: Num | None, stop: Num | None, *, trusting: bo
     return min(most, end)
 
 
-def _share(machine: Machine, hi: Count, start: Num | None, stop: Num | None) -> tuple[int, Count] | None:
+def _share(machine: Machine, hi: Count, start: Num | None, stop: Num | None) -> Share | None:
     """For `x[i:i + k]` where the loop's index i rises by at least k: the slices are disjoint parts of x."""
     if start is None or stop is None or start.sym is None or start.sym != stop.sym or hi == INF or start.lo < 0:
         return None
     loop = start.sym[0]
     step = machine.steps_of.get(loop, 0)
     if start.sym[1] == (0, "index") and start.dlo == start.dhi and stop.dhi - start.dlo <= step * start.sym[2]:
-        return loop, hi
+        return Share(loop, hi, machine.fresh())
     return None
 
 

@@ -25,6 +25,7 @@ from addendum.script.bounds.values import (
     Num,
     Obj,
     Seq,
+    Share,
     V,
     integer,
     join,
@@ -205,7 +206,7 @@ def listed(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
     return machine.new(st, Obj("list", lo, hi, plain(inner), fields=fields, site=node, share=share))
 
 
-def _share(value: V, st: State) -> tuple[int, Count] | None:
+def _share(value: V, st: State) -> Share | None:
     if value.seq is not None and not value.refs:
         return value.seq.share
     if len(value.refs) == 1 and value.seq is None:

@@ -13,7 +13,7 @@ from addendum.script.bounds.expressions import combine, item_at, positions
 from addendum.script.bounds.loops import Step, iterate, reaches
 from addendum.script.bounds.machine import STATEMENTS, Exits, Machine, TooInvolved, finish
 from addendum.script.bounds.methods import grow, grow_foreign, replace_foreign, spread
-from addendum.script.bounds.state import Cost, Key, State, nowhere, plus
+from addendum.script.bounds.state import Cost, Key, State, nowhere
 from addendum.script.bounds.values import (
     BOTTOM,
     INF,
@@ -24,6 +24,7 @@ from addendum.script.bounds.values import (
     Num,
     Obj,
     Seq,
+    Share,
     V,
     has_field,
     interval,
@@ -299,7 +300,7 @@ def _unroll(machine: Machine, node: ast.For, iterable: V, st: State) -> bool:
     return True
 
 
-def sharing(machine: Machine, st: State, share: tuple[int, Count] | None) -> Callable[[bool, Cost], None]:
+def sharing(machine: Machine, st: State, share: Share | None) -> Callable[[bool, Cost], None]:
     """Prepare for a loop over a part of a list whose parts an outer loop walks, see `Seq.share`.
 
     What is returned is called after the loop: it counts the loop's cost by the outer loop's total instead of by
@@ -307,7 +308,6 @@ def sharing(machine: Machine, st: State, share: tuple[int, Count] | None) -> Cal
     """
     if share is None:
         return lambda applies, each: None
-    loop, total = share
     before, outer, scratch = st.cost, machine.handlers, st.copy()
     if outer:
         machine.handlers = [*outer, scratch]
@@ -316,14 +316,15 @@ def sharing(machine: Machine, st: State, share: tuple[int, Count] | None) -> Cal
         machine.handlers = outer
         if applies:
             st.cost = scratch.cost = before
-            st.shared = scratch.shared = {**st.shared, loop: plus(st.shared.get(loop, {}), each, total)}
+            st.divide(share, each)
+            scratch.shared = st.shared
         if outer:
             outer[-1].absorb(scratch)
 
     return finish
 
 
-def shared_length(machine: Machine, value: V, st: State) -> tuple[int, Count] | None:
+def shared_length(machine: Machine, value: V, st: State) -> Share | None:
     """The share of a loop's total that walking a value takes, see `Seq.share`."""
     if value.top or (value.seq is not None and value.refs) or len(value.refs) > 1:
         return None
@@ -332,7 +333,7 @@ def shared_length(machine: Machine, value: V, st: State) -> tuple[int, Count] | 
         share = value.seq.share
     elif value.refs:
         share = st.heap[next(iter(value.refs))].share
-    return share if share is not None and share[0] in machine.active else None
+    return share if share is not None and share.loop in machine.active else None
 
 
 def close_loop(machine: Machine, node: ast.AST, st: State, bound: Count, back: State, kind: str, known: Count) -> None:

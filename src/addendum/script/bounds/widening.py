@@ -39,7 +39,7 @@ def widen(
     aging = age(machine, start, cover, run)
     if aging:
         back.cost = aging.cost(back.cost)
-        back.shared = {loop: aging.cost(cost) for loop, cost in back.shared.items()}
+        back.shared = {part: aging.cost(cost) for part, cost in back.shared.items()}
     begin_vars, begin_heap = run.begin_vars, run.begin_heap
     for key, value in [item for item in back.vars.items() if begin_vars.get(item[0]) is not item[1]]:
         old = cover.vars.get(key)
