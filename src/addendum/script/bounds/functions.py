@@ -10,6 +10,7 @@ from addendum.script.bounds.arithmetic import endless, exact
 from addendum.script.bounds.calls import Args, apply, arguments
 from addendum.script.bounds.contents import contents, elements, length, mix, plain
 from addendum.script.bounds.expressions import FLAG, MAX_ITEMS, positions
+from addendum.script.bounds.guards import figure
 from addendum.script.bounds.loops import iterate, reaches
 from addendum.script.bounds.machine import CALLED, Machine
 from addendum.script.bounds.state import State, visit
@@ -361,6 +362,8 @@ def int_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
     """`int`, `round`, `abs`: a number stays where it is known to be."""
     value = args.items[0] if args.items else integer(0)
     name = node.func.id if isinstance(node.func, ast.Name) else ""
+    if name == "int" and len(node.args) == 1:
+        value = _written(machine, node.args[0], st) or value
     num = value.num
     if name == "int" and len(args.all()) == 1 and wordy(value):
         return _parsed(value)
@@ -375,6 +378,13 @@ def int_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
         return ANY_NUMBER  # `round(7, -1)` is 10
     # A float becomes a whole number that is no farther out; of a whole number, the symbol stays as well.
     return V(num=Num(num.lo, num.hi) if value.real else num)
+
+
+def _written(machine: Machine, node: ast.expr, st: State) -> V | None:
+    """The number `n` in `str(n)`: what is read back is that, or an error."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "str" and len(node.args) == 1:
+        return figure(machine, node.args[0], st) if machine.homes[node.func] is None else None
+    return None
 
 
 def _parsed(value: V) -> V:

@@ -81,7 +81,7 @@ def iterate(
             bound = completed = INF
             wider = surrender(wider.copy(), start)
             if rounds > MAX_ROUNDS + 4:
-                raise TooInvolved(node)
+                raise TooInvolved(node, "loop")
         cover = wider
     if bound > 1:
         for act in list(machine.acts.values())[acts:]:

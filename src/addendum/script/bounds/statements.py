@@ -363,7 +363,7 @@ def walk(machine: Machine, target: ast.expr, iterable: V, st: State) -> tuple[St
     def enter(state: State, uid: int) -> frozenset[int]:
         elem = elements(iterable, state)
         if used is not None and _used(seq.made, state) != used:  # type: ignore[union-attr]
-            raise TooInvolved(target)  # what is computed while it is walked depends on what the loop changes
+            raise TooInvolved(target, "loop")  # what is computed while it is walked depends on what the loop changes
         if seq is not None and not seq.view and stirred(known, state):
             now = V(refs=read)
             more = mix((now,), state) if _nested(elem) else elements(now, state)

@@ -270,17 +270,42 @@ def _callable(subject: Subject, node: ast.expr) -> bool:
 
 
 def _format(subject: Subject, call: ast.Call, func: ast.Attribute) -> Iterator[Violation]:
-    """`"literal".format(...)`, with plain fields only."""
-    text = func.value
-    if not (isinstance(text, ast.Constant) and isinstance(text.value, str)):
+    """`"literal".format(...)`, or that of a constant that is a literal, with plain fields only."""
+    text = _text(subject, func.value)
+    if text is None:
         yield subject.violation(
-            ID, call, "{} formats a text that isn't a literal.", "Write an f-string, or `replace` the placeholders."
+            ID,
+            call,
+            "{} formats a text that is neither a literal nor a constant.",
+            "Write an f-string, or `replace` the placeholders.",
         )
         return
-    if not language.plain_format(text.value):
+    if not language.plain_format(text):
         yield subject.violation(
             ID, call, "{} reaches into a value from a format string.", "Write an f-string with the value itself."
         )
+
+
+def _text(subject: Subject, node: ast.expr, depth: int = 0) -> str | None:
+    """The text that an expression of literals is, None if it may be another one."""
+    if depth > _DEPTH:
+        return None
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else None
+    if isinstance(node, ast.Name):
+        bound = subject.scope.bindings(node)
+        only = bound[0] if bound is not None and len(bound) == 1 else None
+        return _text(subject, only, depth + 1) if isinstance(only, ast.Constant | ast.BinOp | ast.Call) else None
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        start, end = _text(subject, node.left, depth + 1), _text(subject, node.right, depth + 1)
+        return None if start is None or end is None else start + end
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "strip":
+        return None if node.args or node.keywords else _text(subject, node.func.value, depth + 1)
+    return None
+
+
+_DEPTH: Final = 20
+"""How many names and sums a text that is put together may go through."""
 
 
 def _definitions(subject: Subject) -> Iterator[Violation]:
