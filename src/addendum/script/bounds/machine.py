@@ -57,7 +57,8 @@ class TooInvolved(Exception):
 
 
 class Problem:
-    """A loop, comprehension, recursion or fan-out for which no bound was found, and why."""
+    """A loop, comprehension, recursion or fan-out for which no bound was found, and why; or something "unlike" a list
+    that is added to one in place."""
 
     __slots__ = ("kind", "node", "why")
 

@@ -150,6 +150,20 @@ def _lists(value: V, st: State) -> bool:
     return all(isinstance(st.heap[ref].site, ast.List) for ref in value.refs)
 
 
+def _is_list(value: V, st: State) -> bool:
+    """Whether a value is a list, and nothing else."""
+    if value.top or value.text is not None or value.num is not None or value.seq is not None or not value.refs:
+        return False
+    return all(st.heap[ref].kind == "list" and not isinstance(st.heap[ref].site, _UNTOLD) for ref in value.refs)
+
+
+def _is_no_list(value: V, st: State) -> bool:
+    """Whether a value can be walked and is no list."""
+    if value.top or any(st.heap[ref].kind not in ("dict", "set") for ref in value.refs):
+        return False
+    return bool(value.refs or value.seq is not None or value.text is not None)
+
+
 def augmented(machine: Machine, node: ast.AugAssign, st: State) -> None:
     """`x += y`: in place for a list, else like `x = x + y`."""
     target = node.target
@@ -163,6 +177,8 @@ def augmented(machine: Machine, node: ast.AugAssign, st: State) -> None:
     right = machine.eval(node.value, st)
     machine.changes(node, old)
     kind = type(node.op)
+    if kind is ast.Add and _is_list(old, st) and _is_no_list(right, st):
+        machine.problem("unlike", node, "unlike")
     if kind is ast.Add and old.refs:
         low, high = length(right, st)
         if any(isinstance(st.heap[ref].site, _UNTOLD) for ref in old.refs) and not _lists(right, st):

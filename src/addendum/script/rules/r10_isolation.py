@@ -20,9 +20,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import Final
 
 from addendum.script.report import Violation
-from addendum.script.rules import language, lazy, raising
+from addendum.script.rules import language, lazy, raising, regexes
+from addendum.script.rules.literals import text_of
 from addendum.script.rules.subject import Subject
 from addendum.script.scope import METHODS, Binding, Function
 
@@ -55,7 +57,25 @@ def check(subject: Subject) -> Iterator[Violation]:
         if isinstance(value, complex) or (value is ... and not _stub(subject, constant)):
             yield subject.violation(ID, constant, "{} is not part of the language.", "Write a number, text or None.")
     yield from lazy.check(subject)
+    yield from regexes.check(subject)
+    yield from _added(subject)
     yield from raising.check(subject)
+
+
+def _added(subject: Subject) -> Iterator[Violation]:
+    """`xs += something` where it is no list: the embedded interpreter only adds lists."""
+    unlike = {problem.node for problem in subject.bounds.problems if problem.kind == "unlike"}
+    for node in subject.nodes(ast.AugAssign):
+        func = node.value.func if isinstance(node.value, ast.Call) else None
+        viewed = isinstance(func, ast.Attribute) and func.attr in ("keys", "values", "items")
+        if node in unlike or (viewed and isinstance(node.op, ast.Add)):
+            to = subject.text(node.target)
+            yield subject.violation(
+                ID,
+                node.value,
+                f"{{}} is no list, and not every backend adds it to `{to}`.",
+                f"Write `{to}.extend(...)`.",
+            )
 
 
 def _stub(subject: Subject, node: ast.Constant) -> bool:
@@ -238,6 +258,7 @@ def _call(subject: Subject, call: ast.Call) -> Iterator[Violation]:
 
 def _method_call(subject: Subject, call: ast.Call, func: ast.Attribute) -> Iterator[Violation]:
     name = func.attr
+    yield from _other_sets(subject, call, name)
     if name == "format":
         yield from _format(subject, call, func)
     elif isinstance(func.value, ast.Name) and func.value.id == "json" and _module(subject, func.value):
@@ -260,6 +281,23 @@ def _method_call(subject: Subject, call: ast.Call, func: ast.Attribute) -> Itera
             yield subject.violation(ID, call, "{} asks for a group by name.", "Give the group's number.")
 
 
+_ONE: Final = frozenset({"union", "intersection", "difference", "symmetric_difference"})
+"""Methods of sets that take one other, and no more, on every backend."""
+
+
+def _other_sets(subject: Subject, call: ast.Call, name: str) -> Iterator[Violation]:
+    if name not in _ONE and name != "update":
+        return
+    starred = any(isinstance(part, ast.Starred) for part in call.args)
+    if starred or len(call.args) > 1 or (name in _ONE and not call.args):
+        yield subject.violation(
+            ID,
+            call,
+            f"`{name}` takes one set or list on every backend, {{}} gives it another number.",
+            f"Call `{name}` once for each.",
+        )
+
+
 def _callable(subject: Subject, node: ast.expr) -> bool:
     if isinstance(node, ast.Lambda):
         return True
@@ -271,7 +309,7 @@ def _callable(subject: Subject, node: ast.expr) -> bool:
 
 def _format(subject: Subject, call: ast.Call, func: ast.Attribute) -> Iterator[Violation]:
     """`"literal".format(...)`, or that of a constant that is a literal, with plain fields only."""
-    text = _text(subject, func.value)
+    text = text_of(subject, func.value)
     if text is None:
         yield subject.violation(
             ID,
@@ -284,28 +322,6 @@ def _format(subject: Subject, call: ast.Call, func: ast.Attribute) -> Iterator[V
         yield subject.violation(
             ID, call, "{} reaches into a value from a format string.", "Write an f-string with the value itself."
         )
-
-
-def _text(subject: Subject, node: ast.expr, depth: int = 0) -> str | None:
-    """The text that an expression of literals is, None if it may be another one."""
-    if depth > _DEPTH:
-        return None
-    if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, str) else None
-    if isinstance(node, ast.Name):
-        bound = subject.scope.bindings(node)
-        only = bound[0] if bound is not None and len(bound) == 1 else None
-        return _text(subject, only, depth + 1) if isinstance(only, ast.Constant | ast.BinOp | ast.Call) else None
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-        start, end = _text(subject, node.left, depth + 1), _text(subject, node.right, depth + 1)
-        return None if start is None or end is None else start + end
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "strip":
-        return None if node.args or node.keywords else _text(subject, node.func.value, depth + 1)
-    return None
-
-
-_DEPTH: Final = 20
-"""How many names and sums a text that is put together may go through."""
 
 
 def _definitions(subject: Subject) -> Iterator[Violation]:
