@@ -14,8 +14,8 @@ from addendum.script.bounds.contents import contents, elements, length, mix, pla
 from addendum.script.bounds.expressions import positions
 from addendum.script.bounds.loops import iterate
 from addendum.script.bounds.machine import CALLED, Machine
+from addendum.script.bounds.sharing import shared_length
 from addendum.script.bounds.state import Cost, Key, State, least, nowhere, peak, plus
-from addendum.script.bounds.statements import shared_length
 from addendum.script.bounds.values import (
     BOTTOM,
     INF,

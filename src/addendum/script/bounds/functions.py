@@ -9,7 +9,7 @@ from typing import Any, Final
 from addendum.script.bounds.arithmetic import endless, exact
 from addendum.script.bounds.calls import Args, apply, arguments
 from addendum.script.bounds.contents import contents, elements, length, mix, plain
-from addendum.script.bounds.expressions import FLAG, MAX_ITEMS, positions
+from addendum.script.bounds.expressions import FLAG, MAX_ITEMS, falling, positions
 from addendum.script.bounds.guards import figure
 from addendum.script.bounds.loops import iterate, reaches
 from addendum.script.bounds.machine import CALLED, Machine
@@ -128,7 +128,7 @@ def range_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
     stop = nums[0] if len(nums) == 1 else nums[1]
     step = nums[2] if len(nums) == 3 else Num(1, 1)
     if step.lo > 0:
-        return V(seq=_rising(start, stop, step))
+        return V(seq=_rising(start, stop, step)._replace(share=falling(machine, start, stop.hi)))
     if step.hi < 0:
         distance = start.hi - stop.lo
         hi = max(0, -(-distance // -step.hi)) if abs(distance) != INF else INF

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from typing import Final
 
 from addendum.script.bounds.calls import define, reach
@@ -13,7 +12,9 @@ from addendum.script.bounds.expressions import combine, item_at, positions
 from addendum.script.bounds.loops import Step, iterate, reaches
 from addendum.script.bounds.machine import STATEMENTS, Exits, Machine, TooInvolved, finish
 from addendum.script.bounds.methods import grow, grow_foreign, replace_foreign, spread
-from addendum.script.bounds.state import Cost, Key, State, nowhere
+from addendum.script.bounds.sharing import shared_length, sharing
+from addendum.script.bounds.state import Key, State, nowhere
+from addendum.script.bounds.stepping import in_steps
 from addendum.script.bounds.values import (
     BOTTOM,
     INF,
@@ -24,7 +25,6 @@ from addendum.script.bounds.values import (
     Num,
     Obj,
     Seq,
-    Share,
     V,
     has_field,
     interval,
@@ -257,7 +257,7 @@ def for_loop(machine: Machine, node: ast.For, st: State) -> None:
     run = sharing(machine, st, share)
     bound, breaks, back = iterate(machine, node, st, known, enter, body)
     close_loop(machine, node, st, bound, back, "loop", known)
-    run(bound == known and not back.dead, back.cost)
+    run(bound == known and not back.dead, back)
     if node.orelse and not st.dead:
         machine.block(node.orelse, st)
     for state in breaks:
@@ -314,42 +314,6 @@ def _unroll(machine: Machine, node: ast.For, iterable: V, st: State) -> bool:
     for state in exits.breaks:
         st.absorb(state)
     return True
-
-
-def sharing(machine: Machine, st: State, share: Share | None) -> Callable[[bool, Cost], None]:
-    """Prepare for a loop over a part of a list whose parts an outer loop walks, see `Seq.share`.
-
-    What is returned is called after the loop: it counts the loop's cost by the outer loop's total instead of by
-    this loop's own bound, on the ways out by an error too.
-    """
-    if share is None:
-        return lambda applies, each: None
-    before, outer, scratch = st.cost, machine.handlers, st.copy()
-    if outer:
-        machine.handlers = [*outer, scratch]
-
-    def finish(applies: bool, each: Cost) -> None:
-        machine.handlers = outer
-        if applies:
-            st.cost = scratch.cost = before
-            st.divide(share, each)
-            scratch.shared = st.shared
-        if outer:
-            outer[-1].absorb(scratch)
-
-    return finish
-
-
-def shared_length(machine: Machine, value: V, st: State) -> Share | None:
-    """The share of a loop's total that walking a value takes, see `Seq.share`."""
-    if value.top or (value.seq is not None and value.refs) or len(value.refs) > 1:
-        return None
-    share = None
-    if value.seq is not None:
-        share = value.seq.share
-    elif value.refs:
-        share = st.heap[next(iter(value.refs))].share
-    return share if share is not None and share.loop in machine.active else None
 
 
 def close_loop(machine: Machine, node: ast.AST, st: State, bound: Count, back: State, kind: str, known: Count) -> None:
@@ -435,6 +399,16 @@ def _indexed(elem: V, uid: int) -> V:
 
 
 def while_loop(machine: Machine, node: ast.While, st: State) -> None:
+    breaks = in_steps(machine, node, st)
+    if breaks is None:
+        breaks = _counted(machine, node, st)
+    if node.orelse and not st.dead:
+        machine.block(node.orelse, st)
+    for state in breaks:
+        st.absorb(state)
+
+
+def _counted(machine: Machine, node: ast.While, st: State) -> list[State]:
     def enter(state: State, uid: int) -> frozenset[int]:
         hold(machine, node.test, True, state)
         return frozenset()
@@ -448,10 +422,7 @@ def while_loop(machine: Machine, node: ast.While, st: State) -> None:
     hold(machine, node.test, False, st)  # the test that fails is evaluated once more
     if st.dead and endless is not None:
         finish(machine, endless)  # it never ends by itself, but what it cost until then was spent
-    if node.orelse and not st.dead:
-        machine.block(node.orelse, st)
-    for state in breaks:
-        st.absorb(state)
+    return breaks
 
 
 def leave_by(machine: Machine, node: ast.Break | ast.Continue, st: State) -> None:
