@@ -19,6 +19,7 @@ Functions, dicts and lists; capabilities for everything that touches the world.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -53,6 +54,8 @@ def check(subject: Subject) -> Iterator[Violation]:
     for constant in subject.nodes(ast.Constant):
         value = constant.value
         if type(value) is str:
+            if not value.isascii() and _SURROGATE.search(value):
+                yield subject.violation(ID, constant, "{} has half a character.", "Write the whole one: `\\U0001f44d`.")
             continue
         if isinstance(value, complex) or (value is ... and not _stub(subject, constant)):
             yield subject.violation(ID, constant, "{} is not part of the language.", "Write a number, text or None.")
@@ -76,6 +79,9 @@ def _added(subject: Subject) -> Iterator[Violation]:
                 f"{{}} is no list, and not every backend adds it to `{to}`.",
                 f"Write `{to}.extend(...)`.",
             )
+
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def _stub(subject: Subject, node: ast.Constant) -> bool:
@@ -200,7 +206,10 @@ def _attribute(subject: Subject, node: ast.Attribute) -> Iterator[Violation]:
             if subject.scope.bindings(value) is None:
                 if (value.id, name) != ("dict", "fromkeys"):
                     yield subject.violation(
-                        ID, node, "{} is a method of a class, not of a value.", f"Write `value.{name}(...)`."
+                        ID,
+                        node,
+                        "{} is a method of a class, not of a value.",
+                        f"Write `value.{name}(...)`, or `lambda x: x.{name}()` where a function is wanted.",
                     )
                 return
     parent = subject.scope.parent[node]
@@ -210,8 +219,12 @@ def _attribute(subject: Subject, node: ast.Attribute) -> Iterator[Violation]:
             yield subject.violation(ID, node, "{} is changed.", "Raise a new `CapabilityError(code, message)`.")
     elif name in language.METHODS:
         if not called:
+            what = f"{value.id}.{name}" if isinstance(value, ast.Name) else name
             yield subject.violation(
-                ID, node, "{} is a method that isn't called where it stands.", f"Write `lambda x: x.{name}()`."
+                ID,
+                node,
+                "{} is a method that isn't called where it stands.",
+                f"Write `lambda x: {what}(x)` where a function is wanted, or call it.",
             )
     elif name in METHODS and not called:
         yield subject.violation(ID, node, "{} is no attribute that a value has.", 'Write `value["' + name + '"]`.')
