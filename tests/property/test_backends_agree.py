@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from addendum.ports import Issued, Sandbox
+from addendum.ports import Issued, Raised, Sandbox
 from addendum.records.outcome import Failure, Outcome, Success
 from addendum.runs.prepare import script
 from addendum.sandbox.embedded import EmbeddedSandbox
@@ -106,3 +106,29 @@ def test_a_script_that_passes_means_the_same_on_both_interpreters(
             answer, pick = world(seed, rate)
             outcomes.append(drive(backend, annotated, args, answer=answer, pick=pick))
         assert outcomes[0] == outcomes[1]
+
+
+EXPRESSIONS = (Path(__file__).parent / "expressions.txt").read_text("utf-8").splitlines()
+"""Bodies of one line each: what models compute with texts, numbers, lists, dicts, sets, patterns and JSON."""
+_BEFORE = """import json, math, re
+async def orchestrate(ctx, args):
+    xs = [1, 2, 3, 4]
+    d = {"a": 1, "b": 2}
+"""
+
+
+def _outcome(backend: Sandbox, source: str) -> Any:
+    _, end = drive(backend, script(compile_program(source)))
+    return end.type if isinstance(end, Raised) else end  # the wording of an error is each interpreter's own
+
+
+def test_what_is_computed_is_refused_or_the_same_on_both_interpreters(backends: tuple[Sandbox, Sandbox]) -> None:
+    """Whatever an expression gives: the same value, or an error of the same type."""
+    differ = []
+    for line in EXPRESSIONS:
+        source = _BEFORE + "".join(f"    {part}\n" for part in line.split("; "))
+        if check(source).ok:
+            one, other = (_outcome(backend, source) for backend in backends)
+            if repr(one) != repr(other):
+                differ.append((line, one, other))
+    assert not differ

@@ -16,6 +16,7 @@ from mixed import mixed
 from programs import count, generate
 from tangled import tangled
 from wild import wild
+from windows import windows
 
 from addendum.script.checker import check
 
@@ -130,6 +131,23 @@ def test_what_changes_in_the_middle_is_counted(seed: int) -> None:
             }
             args["q"] = random.choice([[1], [[1]], {}])
             calls = count(source, args, one + attempt, failing=0.2 if attempt else 0.0)
+            for capability, worst in report.facts.worst_case.items():
+                assert worst is not None
+                assert calls[capability] <= worst, (capability, source)
+
+
+@given(seed=SEEDS)
+def test_parts_of_lists_are_no_longer_than_they_are_taken_for(seed: int) -> None:
+    """Windows, rests, strides and pairs, whichever of them a run walks: as many calls as counted, or fewer."""
+    for one in range(seed * 4, seed * 4 + 4):
+        source = windows(Random(one))
+        report = check(source)
+        if {"R03", "R05"} & {violation.rule for violation in report.errors}:
+            continue
+        for attempt in range(3):
+            random = Random(one * 10 + attempt)
+            args = {"f": [random.random() < 0.5 for _ in range(9)], "l": [0] * random.choice([0, 3, 9])}
+            calls = count(source, args, one + attempt, failing=0.15 if attempt == 2 else 0.0)
             for capability, worst in report.facts.worst_case.items():
                 assert worst is not None
                 assert calls[capability] <= worst, (capability, source)

@@ -52,7 +52,7 @@ def ways_out(output: Output, violations: Iterable[Mapping[str, Any]]) -> list[di
     demo = settings(provider=output.provider).provider == "demo"
     found = []
     for each in violations:
-        unknown = demo and each["rule"] == "R08" and each["message"].endswith(" is not granted.")
+        unknown = demo and each["rule"] == "R08" and each["capability"]
         more = " The catalog is the demo provider's: name another one with --provider." if unknown else ""
         found.append({**each, "fix": output.exactly(each["fix"]) + more})
     return found

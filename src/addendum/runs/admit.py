@@ -176,11 +176,12 @@ def violations(admission: Admission) -> Iterator[dict[str, Any]]:
     for excess in admission.excesses:
         sites = [s for s in admission.report.facts.callsites if excess.limit.capability in (None, s.capability)]
         line, column = (sites[0].line, sites[0].column) if sites else (1, 1)
-        yield _of_the_envelope("R09", str(excess), admission.hint, line, column)
+        about = excess.limit.capability or ""
+        yield {**_of_the_envelope("R09", str(excess), admission.hint, line, column), "capability": about}
     for objection in admission.objections:
         yield _of_the_envelope("R08", objection.message, objection.hint)
 
 
 def _of_the_envelope(rule: str, message: str, fix: str, line: int = 1, column: int = 1) -> dict[str, Any]:
     found: dict[str, Any] = {"rule": rule, "line": line, "column": column, "message": message, "fix": fix}
-    return {**found, "severity": "error", "expression": ""}
+    return {**found, "severity": "error", "expression": "", "capability": ""}

@@ -15,7 +15,8 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One broken rule: where, what is wrong with which expression, and how to write it instead."""
+    """One broken rule: where, what is wrong with which expression, and how to write it instead; `capability` is the
+    one that R08 or R09 is about."""
 
     rule: str
     line: int
@@ -24,6 +25,7 @@ class Violation:
     fix: str
     severity: Severity = "error"
     expression: str = ""
+    capability: str = ""
 
     def to_json(self) -> dict[str, object]:
         """Return the violation as a JSON object with a key per field."""
@@ -35,6 +37,7 @@ class Violation:
             "fix": self.fix,
             "severity": self.severity,
             "expression": self.expression,
+            "capability": self.capability,
         }
 
     def __str__(self) -> str:

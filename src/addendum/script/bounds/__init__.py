@@ -62,13 +62,12 @@ def analyse(scope: Scope, max_steps: int = 24_000, max_bound: int = 1_000_000) -
         if scope.orchestrate is not None and not st.dead:
             cost = _run(machine, scope, st)
     except TooInvolved as error:
-        where = error.node or (scope.orchestrate.node if scope.orchestrate else scope.tree)
         machine.quiet = 0
-        machine.problem("involved", where, "involved")
+        machine.problem("involved", error.node, error.why)
     except (RecursionError, KeyError, IndexError, TypeError, ValueError, ArithmeticError, AssertionError):
         # What the analysis itself can't do is no bound either.
         machine.quiet = 0
-        machine.problem("involved", scope.orchestrate.node if scope.orchestrate else scope.tree, "involved")
+        machine.problem("involved", scope.orchestrate.node if scope.orchestrate else scope.tree, "steps")
     return _tables(machine, scope, cost)
 
 

@@ -23,11 +23,11 @@ def calculated(kind: type[ast.operator], left: V, right: V) -> V:
     a, b = left.num, right.num
     real = kind is ast.Div or left.real or right.real or (kind is ast.Pow and b.lo < 0)
     if not real:
-        return V(num=arithmetic(kind, a, b))
+        return V(num=_divided(kind, a, b) if kind in (ast.FloorDiv, ast.Mod) else arithmetic(kind, a, b))
     one, two = left.real and endless(a), right.real and endless(b)
     odd = left.odd or right.odd or (one and two if kind in (ast.Add, ast.Sub) else one or two)
-    if kind is ast.Mod and b.lo > 0:
-        return V(num=Num(0, b.hi), real=True, odd=odd)
+    if kind is ast.Mod and (b.lo > 0 or b.hi < 0):
+        return V(num=Num(min(0, b.lo), max(0, b.hi)), real=True, odd=odd)
     if kind is ast.Sub and a.sym is not None and a.sym == b.sym:
         a = Num(a.lo, a.hi)
     num = arithmetic(kind, a, b)
@@ -68,6 +68,8 @@ def arithmetic(kind: type[ast.operator], a: Num, b: Num) -> Num:
                 sym = (x.sym[0], x.sym[1], x.sym[2] * factor)
                 return Num(min(ends), max(ends), sym, x.dlo * factor, x.dhi * factor)
         return Num(min(ends), max(ends))
+    if kind in (ast.FloorDiv, ast.Div) and b.hi < 0:
+        return arithmetic(kind, Num(-a.hi, -a.lo), Num(-b.hi, -b.lo))
     if kind is ast.FloorDiv and b.lo > 0:
         ends = [_divide(x, y) for x in (a.lo, a.hi) for y in (b.lo, b.hi)]
         return Num(min(ends), max(ends))
@@ -76,9 +78,21 @@ def arithmetic(kind: type[ast.operator], a: Num, b: Num) -> Num:
         return Num(min(lows), max(highs))
     if kind is ast.Mod and b.lo > 0:
         return Num(0, b.hi - 1 if a.lo < 0 or a.hi >= b.lo else a.hi)
+    if kind is ast.Mod and b.hi < 0:
+        return Num(b.lo + 1 if a.hi > 0 or a.lo <= b.hi else a.lo, 0)
     if kind is ast.Pow and a.lo >= 0 and b.lo >= 0 and b.hi <= 64 and a.hi <= 10**6:
         return Num(int(a.lo) ** int(b.lo) if a.lo else 0, max(1, int(a.hi) ** int(b.hi)))
     return Num()
+
+
+def _divided(kind: type[ast.operator], a: Num, b: Num) -> Num:
+    """`a // b` or `a % b` of whole numbers; by zero it is an error."""
+    if b.lo < 0 < b.hi:
+        if kind is ast.Mod:
+            return Num(b.lo + 1, b.hi - 1)
+        most = max(abs(a.lo), abs(a.hi))
+        return Num(-most, most)
+    return arithmetic(kind, a, Num(b.lo or 1, b.hi or -1) if b.lo or b.hi else b)
 
 
 def _offset(num: Num) -> bool:

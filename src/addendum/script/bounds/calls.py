@@ -237,7 +237,7 @@ def run_body(
         _escape(machine, closure, params, st)
         return mix([*[value for _, value in params], *machine.captured(closure, st)], st)
     if len(machine.stack) >= MAX_DEPTH:
-        raise TooInvolved(node)
+        raise TooInvolved(node, "calls")
     act = machine.activation(machine.scope.inner[closure.node], closure.act, node, caller)
     for name, value in params:
         key = (act.key, name)

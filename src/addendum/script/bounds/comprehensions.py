@@ -9,9 +9,10 @@ from addendum.script.bounds.conditions import hold
 from addendum.script.bounds.contents import length, plain, sources, stirred
 from addendum.script.bounds.loops import iterate, reaches
 from addendum.script.bounds.machine import EXPRESSIONS, Machine
+from addendum.script.bounds.sharing import shared_length, sharing
 from addendum.script.bounds.state import State
-from addendum.script.bounds.statements import apart, assign, shared_length, sharing, walk
-from addendum.script.bounds.values import BOTTOM, INF, NONE, Act, Count, Obj, V, join_all, times
+from addendum.script.bounds.statements import apart, assign, walk
+from addendum.script.bounds.values import BOTTOM, INF, NONE, Act, Count, Obj, Share, V, join_all, times
 
 _LISTS: Final = (ast.ListComp, ast.GeneratorExp)
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -77,7 +78,7 @@ def _generate(
     st: State,
     place: tuple[int, str],
     place_key: tuple[int, str],
-) -> tuple[Count, Count, tuple[int, Count] | None]:
+) -> tuple[Count, Count, Share | None]:
     """Run generator `at` and those inside it; return how many elements they make, at least and at most."""
     generator = node.generators[at]
     machine.walked(generator.iter, iterable, st)
@@ -86,10 +87,12 @@ def _generate(
     if generator.ifs:
         low = 0
     inner: list[tuple[Count, Count]] = []
+    parts: list[Count] = []
     enter, known = walk(machine, generator.target, iterable, st)
 
     def body(state: State) -> None:
         inner.clear()
+        parts.clear()
         for test in generator.ifs:
             hold(machine, test, True, state)
             if state.dead:
@@ -97,7 +100,10 @@ def _generate(
                 return
         if at + 1 < len(node.generators):
             nested = machine.eval(node.generators[at + 1].iter, state)
-            inner.append(_generate(machine, node, at + 1, nested, state, place, place_key)[:2])
+            low, most, share = _generate(machine, node, at + 1, nested, state, place, place_key)
+            inner.append((low, most))
+            if share is not None and share.loop == machine.active[-1] and at + 2 == len(node.generators):
+                parts.append(share.total)
             return
         inner.append((1, 1))
         if isinstance(node, ast.DictComp):
@@ -114,13 +120,15 @@ def _generate(
     machine.note(machine.loops, generator, bound)
     if bound > machine.max_bound and not back.dead and reaches(back.cost):
         machine.problem("comprehension", node, "huge" if bound != INF else "grows" if known != INF else "unbounded")
-    finish(bound == known and not back.dead and reaches(back.cost), back.cost)
+    finish(bound == known and not back.dead and reaches(back.cost), back)
     each = inner[0] if inner else (0, 0)
     if any(st.heap[ref].lo < few for ref, few in least.items()):
         low = 0  # what is walked got shorter
     # A test that stops an index makes no list shorter: Python still walks the rest.
     most = times(bound, each[1])
-    kept = share if at == 0 and len(node.generators) == 1 else None
+    if parts and not back.dead:
+        most = min(most, parts[0])
+    kept = share if at + 1 == len(node.generators) and bound == known else None
     return times(low, each[0]), most, kept
 
 

@@ -21,6 +21,7 @@ from addendum.script.bounds.values import (
     Num,
     Obj,
     Seq,
+    Share,
     Text,
     V,
     has_field,
@@ -408,13 +409,13 @@ def slice_length(hi: Count, start: Num | None, stop: Num | None, *, trusting: bo
     annotation has that checked at run time (see `Machine.trusts`).
     """
     most = hi
-    if start is not None and stop is not None and start.sym is not None and start.sym == stop.sym:
-        # Whatever the ends are, also negative ones: what lies between them is no more than their distance.
-        most = min(most, max(0, stop.dhi - start.dlo))
     if start is not None and start.hi < 0:
         most = min(most, -start.lo)
     elif start is not None and start.lo > 0 and most != INF:
         most = max(0, most - start.lo)
+    if start is not None and stop is not None and start.sym is not None and start.sym == stop.sym:
+        # Whatever the ends are, also negative ones: what lies between them is no more than their distance.
+        most = min(most, max(0, stop.dhi - start.dlo))
     if stop is None:
         return most
     if stop.hi < 0:
@@ -429,15 +430,33 @@ def slice_length(hi: Count, start: Num | None, stop: Num | None, *, trusting: bo
     return min(most, end)
 
 
-def _share(machine: Machine, hi: Count, start: Num | None, stop: Num | None) -> tuple[int, Count] | None:
-    """For `x[i:i + k]` where the loop's index i rises by at least k: the slices are disjoint parts of x."""
-    if start is None or stop is None or start.sym is None or start.sym != stop.sym or hi == INF or start.lo < 0:
+def _share(machine: Machine, hi: Count, start: Num | None, stop: Num | None) -> Share | None:
+    """For `x[i:i + k]` where the loop's index i rises by at least k: the slices are disjoint parts of x. And for
+    `x[i + k:]`, which gets shorter as i rises."""
+    if start is None or start.sym is None or hi == INF or start.lo < 0:
+        return None
+    if stop is None:
+        return falling(machine, start, hi)
+    if start.sym != stop.sym:
         return None
     loop = start.sym[0]
     step = machine.steps_of.get(loop, 0)
     if start.sym[1] == (0, "index") and start.dlo == start.dhi and stop.dhi - start.dlo <= step * start.sym[2]:
-        return loop, hi
+        return Share(loop, hi, machine.fresh())
     return None
+
+
+def falling(machine: Machine, start: Num, stop: Count) -> Share | None:
+    """What is left from a loop's rising index on to a fixed end, over all iterations: n, n - 1, n - 2 and so on."""
+    if start.sym is None or start.sym[1:] != ((0, "index"), 1) or abs(stop) == INF:
+        return None
+    loop = start.sym[0]
+    step, low = machine.steps_of.get(loop, 0), machine.index_lows.get(loop, -INF) + start.dlo
+    if step < 1 or abs(low) == INF:
+        return None
+    most = max(0, stop - low)
+    rounds = -(-most // step)
+    return Share(loop, rounds * most - step * (rounds * (rounds - 1) // 2), machine.fresh())
 
 
 EXPRESSIONS.update(

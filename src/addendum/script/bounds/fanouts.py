@@ -14,8 +14,8 @@ from addendum.script.bounds.contents import contents, elements, length, mix, pla
 from addendum.script.bounds.expressions import positions
 from addendum.script.bounds.loops import iterate
 from addendum.script.bounds.machine import CALLED, Machine
+from addendum.script.bounds.sharing import shared_length
 from addendum.script.bounds.state import Cost, Key, State, least, nowhere, peak, plus
-from addendum.script.bounds.statements import shared_length
 from addendum.script.bounds.values import (
     BOTTOM,
     INF,
@@ -26,6 +26,7 @@ from addendum.script.bounds.values import (
     Count,
     Num,
     Obj,
+    Share,
     V,
     integer,
     join,
@@ -264,7 +265,7 @@ def _charge(
     known: list[V] | None,
     coros: list[Coro],
     by_coro: dict[Coro, Cost],
-    share: tuple[int, Count] | None,
+    share: Share | None,
 ) -> None:
     """Charge the branches: width times the dearest, and no more than once for each coroutine that was made.
 
@@ -294,8 +295,7 @@ def _charge(
     # What is left of these coroutines, if anything, is counted by the width of the list it is in.
     st.cost = {key: count for key, count in st.cost.items() if key not in by_coro}
     if share is not None:
-        loop, most = share
-        st.shared = {**st.shared, loop: plus(st.shared.get(loop, {}), dearest, most)}
+        st.divide(share, dearest)
     else:
         st.charge(total)
         if machine.active:
@@ -362,7 +362,7 @@ def _pipeline(machine: Machine, node: ast.Call, params: tuple[tuple[str, V], ...
     _branches(machine, node, st, width, body)
     result = st.vars.pop(place, BOTTOM)
     if share is not None:
-        st.shared = {**st.shared, share[0]: plus(st.shared.get(share[0], {}), costs[0], share[1])}
+        st.divide(share, costs[0])
     else:
         st.charge(costs[0], width)
     elem = join(result, TOP if errors else BOTTOM)

@@ -9,7 +9,8 @@ from typing import Any, Final
 from addendum.script.bounds.arithmetic import endless, exact
 from addendum.script.bounds.calls import Args, apply, arguments
 from addendum.script.bounds.contents import contents, elements, length, mix, plain
-from addendum.script.bounds.expressions import FLAG, MAX_ITEMS, positions
+from addendum.script.bounds.expressions import FLAG, MAX_ITEMS, falling, positions
+from addendum.script.bounds.guards import figure
 from addendum.script.bounds.loops import iterate, reaches
 from addendum.script.bounds.machine import CALLED, Machine
 from addendum.script.bounds.state import State, visit
@@ -25,6 +26,7 @@ from addendum.script.bounds.values import (
     Num,
     Obj,
     Seq,
+    Share,
     V,
     integer,
     join,
@@ -126,7 +128,7 @@ def range_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
     stop = nums[0] if len(nums) == 1 else nums[1]
     step = nums[2] if len(nums) == 3 else Num(1, 1)
     if step.lo > 0:
-        return V(seq=_rising(start, stop, step))
+        return V(seq=_rising(start, stop, step)._replace(share=falling(machine, start, stop.hi)))
     if step.hi < 0:
         distance = start.hi - stop.lo
         hi = max(0, -(-distance // -step.hi)) if abs(distance) != INF else INF
@@ -205,7 +207,7 @@ def listed(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
     return machine.new(st, Obj("list", lo, hi, plain(inner), fields=fields, site=node, share=share))
 
 
-def _share(value: V, st: State) -> tuple[int, Count] | None:
+def _share(value: V, st: State) -> Share | None:
     if value.seq is not None and not value.refs:
         return value.seq.share
     if len(value.refs) == 1 and value.seq is None:
@@ -360,6 +362,8 @@ def int_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
     """`int`, `round`, `abs`: a number stays where it is known to be."""
     value = args.items[0] if args.items else integer(0)
     name = node.func.id if isinstance(node.func, ast.Name) else ""
+    if name == "int" and len(node.args) == 1:
+        value = _written(machine, node.args[0], st) or value
     num = value.num
     if name == "int" and len(args.all()) == 1 and wordy(value):
         return _parsed(value)
@@ -374,6 +378,13 @@ def int_(machine: Machine, node: ast.Call, args: Args, st: State) -> V:
         return ANY_NUMBER  # `round(7, -1)` is 10
     # A float becomes a whole number that is no farther out; of a whole number, the symbol stays as well.
     return V(num=Num(num.lo, num.hi) if value.real else num)
+
+
+def _written(machine: Machine, node: ast.expr, st: State) -> V | None:
+    """The number `n` in `str(n)`: what is read back is that, or an error."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "str" and len(node.args) == 1:
+        return figure(machine, node.args[0], st) if machine.homes[node.func] is None else None
+    return None
 
 
 def _parsed(value: V) -> V:

@@ -17,7 +17,7 @@ from typing import Final
 from addendum.script.bounds.counters import iterations
 from addendum.script.bounds.machine import Machine, TooInvolved
 from addendum.script.bounds.rounds import Round, Step, assumed_rightly, grew_while_walked, reaches, run_once
-from addendum.script.bounds.state import Cost, State, plus
+from addendum.script.bounds.state import Cost, Part, State, peak, plus
 from addendum.script.bounds.values import INF, Count, Num, Obj, renumbered
 from addendum.script.bounds.widening import surrender, widen
 
@@ -81,7 +81,7 @@ def iterate(
             bound = completed = INF
             wider = surrender(wider.copy(), start)
             if rounds > MAX_ROUNDS + 4:
-                raise TooInvolved(node)
+                raise TooInvolved(node, "loop")
         cover = wider
     if bound > 1:
         for act in list(machine.acts.values())[acts:]:
@@ -97,11 +97,11 @@ def _finish(
     started, completed = bounds
     before = max(0, min(started - 1, completed))
     pre = start.cost
-    own_shared = run.back.shared.get(run.uid, {})
+    shared_before = run.back.shared if not run.back.dead else {}
 
     def leave(state: State) -> None:
         cost = plus(plus(pre, state.cost), each, before)
-        state.cost = plus(plus(cost, state.shared.get(run.uid, own_shared)), state.late)
+        state.cost = plus(plus(cost, _own(run, state.shared, shared_before)), state.late)
         state.late = start.late
         state.shared = _outer_shared(start, run, state.shared, before)
         _outward(state, cover, run.uid)
@@ -115,8 +115,8 @@ def _finish(
     if run.thrown is not None:
         leave(run.thrown)
         machine.handlers[-1].absorb(run.thrown)
-    cost = plus(plus(pre, each, completed), own_shared if not run.back.dead else {})
-    shared = _outer_shared(start, run, run.back.shared if not run.back.dead else {}, before)
+    cost = plus(plus(pre, each, completed), _own(run, shared_before, {}))
+    shared = _outer_shared(start, run, shared_before, before)
     late = start.late
     start.become(cover)
     start.late = late
@@ -125,15 +125,25 @@ def _finish(
     return [state for state in run.breaks if not state.dead]
 
 
-def _outer_shared(start: State, run: Round, last: dict[int, Cost], before: Count) -> dict[int, Cost]:
+def _own(run: Round, last: dict[Part, Cost], earlier: dict[Part, Cost]) -> Cost:
+    """What all parts of this loop cost together, each as much as in the dearest of the last iteration and an earlier
+    one."""
+    out: Cost = {}
+    for part in last.keys() | earlier.keys():
+        if part[0] == run.uid:
+            out = plus(out, peak(last.get(part, {}), earlier.get(part, {})))
+    return out
+
+
+def _outer_shared(start: State, run: Round, last: dict[Part, Cost], before: Count) -> dict[Part, Cost]:
     """The shares of enclosing loops: what was there, every iteration's, and the last one's."""
     out = start.shared
-    for loop, cost in (run.back.shared if not run.back.dead else {}).items():
-        if loop != run.uid:
-            out = {**out, loop: plus(out.get(loop, {}), cost, before)}
-    for loop, cost in last.items():
-        if loop != run.uid:
-            out = {**out, loop: plus(out.get(loop, {}), cost)}
+    for part, cost in (run.back.shared if not run.back.dead else {}).items():
+        if part[0] != run.uid:
+            out = {**out, part: plus(out.get(part, {}), cost, before)}
+    for part, cost in last.items():
+        if part[0] != run.uid:
+            out = {**out, part: plus(out.get(part, {}), cost)}
     return out
 
 

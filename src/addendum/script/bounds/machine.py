@@ -48,15 +48,17 @@ CALLING: Final = frozenset({"map", "filter", "sorted", "min", "max"})
 
 
 class TooInvolved(Exception):
-    """The script needs more steps or deeper calls than the analysis takes."""
+    """The script needs more "steps" or deeper "calls" than the analysis takes, or a "loop" changes too much."""
 
-    def __init__(self, node: ast.AST | None = None) -> None:
+    def __init__(self, node: ast.AST, why: str = "steps") -> None:
         super().__init__("too involved")
-        self.node = node
+        self.node = node.iter if isinstance(node, ast.comprehension) else node
+        self.why = why
 
 
 class Problem:
-    """A loop, comprehension, recursion or fan-out for which no bound was found, and why."""
+    """A loop, comprehension, recursion or fan-out for which no bound was found, and why; or something "unlike" a list
+    that is added to one in place."""
 
     __slots__ = ("kind", "node", "why")
 

@@ -10,14 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from addendum.script.bounds.values import Count, Obj, V, join, join_obj, times
+from addendum.script.bounds.values import Count, Obj, Share, V, join, join_obj, times
 
 Cost = dict[Any, Count]
 Key = tuple[int, str]
+Part = tuple[int, int]
+"""A loop, and a slice of something in it (`values.Share`)."""
 
 
 class State:
     """Mutable; but a `cost` that was handed out is never changed, so copies share it. `dead`: no path comes here.
+    `shared` is what the parts of lists cost over all iterations of the loops that they are parts for: one way through
+    an iteration takes one, another way another, so that they don't stand for each other as the ways' own costs do.
     `partial` are variables that only some of the paths to here have bound. `late` is what is still to be paid if the
     loop is left here: coroutines of earlier iterations, which those that come to their end pay for.
     """
@@ -29,7 +33,7 @@ class State:
         self.heap = heap
         self._cost = cost
         self._own = False  # whether nobody else has this cost
-        self.shared: dict[int, Cost] = {}
+        self.shared: dict[Part, Cost] = {}
         self.late: Cost = {}
         self.partial: frozenset[Key] = frozenset()
         self.dead = False
@@ -84,8 +88,8 @@ class State:
         self.late = peak(self.late, other.late)
         if self.shared is not other.shared:
             self.shared = {
-                loop: peak(self.shared.get(loop, {}), other.shared.get(loop, {}))
-                for loop in self.shared.keys() | other.shared.keys()
+                part: peak(self.shared.get(part, {}), other.shared.get(part, {}))
+                for part in self.shared.keys() | other.shared.keys()
             }
 
     def forget(self, keys: Iterable[Key]) -> None:
@@ -101,6 +105,11 @@ class State:
         if not self._own:
             self._cost, self._own = self._cost.copy(), True
         self._cost[key] = self._cost.get(key, 0) + count
+
+    def divide(self, share: Share, each: Mapping[Any, Count]) -> None:
+        """Add what each element of a part of a list costs: once for each in all parts together."""
+        part = (share.loop, share.part)
+        self.shared = {**self.shared, part: plus(self.shared.get(part, {}), each, share.total)}
 
     def charge(self, more: Mapping[Any, Count], factor: Count = 1) -> None:
         """Add a cost vector, `factor` times."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from typing import Final
 
 from addendum.script.bounds.calls import define, reach
@@ -13,7 +12,9 @@ from addendum.script.bounds.expressions import combine, item_at, positions
 from addendum.script.bounds.loops import Step, iterate, reaches
 from addendum.script.bounds.machine import STATEMENTS, Exits, Machine, TooInvolved, finish
 from addendum.script.bounds.methods import grow, grow_foreign, replace_foreign, spread
-from addendum.script.bounds.state import Cost, Key, State, nowhere, plus
+from addendum.script.bounds.sharing import shared_length, sharing
+from addendum.script.bounds.state import Key, State, nowhere
+from addendum.script.bounds.stepping import in_steps
 from addendum.script.bounds.values import (
     BOTTOM,
     INF,
@@ -149,6 +150,20 @@ def _lists(value: V, st: State) -> bool:
     return all(isinstance(st.heap[ref].site, ast.List) for ref in value.refs)
 
 
+def _is_list(value: V, st: State) -> bool:
+    """Whether a value is a list, and nothing else."""
+    if value.top or value.text is not None or value.num is not None or value.seq is not None or not value.refs:
+        return False
+    return all(st.heap[ref].kind == "list" and not isinstance(st.heap[ref].site, _UNTOLD) for ref in value.refs)
+
+
+def _is_no_list(value: V, st: State) -> bool:
+    """Whether a value can be walked and is no list."""
+    if value.top or any(st.heap[ref].kind not in ("dict", "set") for ref in value.refs):
+        return False
+    return bool(value.refs or value.seq is not None or value.text is not None)
+
+
 def augmented(machine: Machine, node: ast.AugAssign, st: State) -> None:
     """`x += y`: in place for a list, else like `x = x + y`."""
     target = node.target
@@ -162,6 +177,8 @@ def augmented(machine: Machine, node: ast.AugAssign, st: State) -> None:
     right = machine.eval(node.value, st)
     machine.changes(node, old)
     kind = type(node.op)
+    if kind is ast.Add and _is_list(old, st) and _is_no_list(right, st):
+        machine.problem("unlike", node, "unlike")
     if kind is ast.Add and old.refs:
         low, high = length(right, st)
         if any(isinstance(st.heap[ref].site, _UNTOLD) for ref in old.refs) and not _lists(right, st):
@@ -240,7 +257,7 @@ def for_loop(machine: Machine, node: ast.For, st: State) -> None:
     run = sharing(machine, st, share)
     bound, breaks, back = iterate(machine, node, st, known, enter, body)
     close_loop(machine, node, st, bound, back, "loop", known)
-    run(bound == known and not back.dead, back.cost)
+    run(bound == known and not back.dead, back)
     if node.orelse and not st.dead:
         machine.block(node.orelse, st)
     for state in breaks:
@@ -299,42 +316,6 @@ def _unroll(machine: Machine, node: ast.For, iterable: V, st: State) -> bool:
     return True
 
 
-def sharing(machine: Machine, st: State, share: tuple[int, Count] | None) -> Callable[[bool, Cost], None]:
-    """Prepare for a loop over a part of a list whose parts an outer loop walks, see `Seq.share`.
-
-    What is returned is called after the loop: it counts the loop's cost by the outer loop's total instead of by
-    this loop's own bound, on the ways out by an error too.
-    """
-    if share is None:
-        return lambda applies, each: None
-    loop, total = share
-    before, outer, scratch = st.cost, machine.handlers, st.copy()
-    if outer:
-        machine.handlers = [*outer, scratch]
-
-    def finish(applies: bool, each: Cost) -> None:
-        machine.handlers = outer
-        if applies:
-            st.cost = scratch.cost = before
-            st.shared = scratch.shared = {**st.shared, loop: plus(st.shared.get(loop, {}), each, total)}
-        if outer:
-            outer[-1].absorb(scratch)
-
-    return finish
-
-
-def shared_length(machine: Machine, value: V, st: State) -> tuple[int, Count] | None:
-    """The share of a loop's total that walking a value takes, see `Seq.share`."""
-    if value.top or (value.seq is not None and value.refs) or len(value.refs) > 1:
-        return None
-    share = None
-    if value.seq is not None:
-        share = value.seq.share
-    elif value.refs:
-        share = st.heap[next(iter(value.refs))].share
-    return share if share is not None and share[0] in machine.active else None
-
-
 def close_loop(machine: Machine, node: ast.AST, st: State, bound: Count, back: State, kind: str, known: Count) -> None:
     """Record a loop's bound, and the problem when there is none and an iteration costs a call."""
     machine.note(machine.loops, node, bound)
@@ -362,7 +343,7 @@ def walk(machine: Machine, target: ast.expr, iterable: V, st: State) -> tuple[St
     def enter(state: State, uid: int) -> frozenset[int]:
         elem = elements(iterable, state)
         if used is not None and _used(seq.made, state) != used:  # type: ignore[union-attr]
-            raise TooInvolved(target)  # what is computed while it is walked depends on what the loop changes
+            raise TooInvolved(target, "loop")  # what is computed while it is walked depends on what the loop changes
         if seq is not None and not seq.view and stirred(known, state):
             now = V(refs=read)
             more = mix((now,), state) if _nested(elem) else elements(now, state)
@@ -418,6 +399,16 @@ def _indexed(elem: V, uid: int) -> V:
 
 
 def while_loop(machine: Machine, node: ast.While, st: State) -> None:
+    breaks = in_steps(machine, node, st)
+    if breaks is None:
+        breaks = _counted(machine, node, st)
+    if node.orelse and not st.dead:
+        machine.block(node.orelse, st)
+    for state in breaks:
+        st.absorb(state)
+
+
+def _counted(machine: Machine, node: ast.While, st: State) -> list[State]:
     def enter(state: State, uid: int) -> frozenset[int]:
         hold(machine, node.test, True, state)
         return frozenset()
@@ -431,10 +422,7 @@ def while_loop(machine: Machine, node: ast.While, st: State) -> None:
     hold(machine, node.test, False, st)  # the test that fails is evaluated once more
     if st.dead and endless is not None:
         finish(machine, endless)  # it never ends by itself, but what it cost until then was spent
-    if node.orelse and not st.dead:
-        machine.block(node.orelse, st)
-    for state in breaks:
-        st.absorb(state)
+    return breaks
 
 
 def leave_by(machine: Machine, node: ast.Break | ast.Continue, st: State) -> None:

@@ -54,11 +54,21 @@ class Num(NamedTuple):
     dhi: Count = 0
 
 
+class Share(NamedTuple):
+    """What a part of a list is: over all iterations of a loop the lengths of its parts add up to no more than `total`.
+
+    `part` is the slice as it was evaluated: another one takes other parts, so its total comes on top.
+    """
+
+    loop: int
+    total: Count
+    part: int
+
+
 class Seq(NamedTuple):
     """An immutable sequence or an iterator: length in [lo, hi], what the elements may be, each one if known.
 
-    `live` are the lists that a lazy iterator reads while it is walked. `share` says that over all iterations
-    of a loop the lengths add up to no more than a total: (loop, total). The elements, or their first items, are
+    `live` are the lists that a lazy iterator reads while it is walked. The elements, or their first items, are
     integers that rise by at least `step` from one to the next, if it isn't zero.
 
     A `view` shows what its `live` objects hold when it is walked: their "values" or "items", or each (of an "iter").
@@ -71,7 +81,7 @@ class Seq(NamedTuple):
     elem: V
     items: tuple[V, ...] | None = None
     live: frozenset[int] = frozenset()
-    share: tuple[int, Count] | None = None
+    share: Share | None = None
     step: Count = 0
     view: tuple[str, ...] = ()
     read: frozenset[int] = frozenset()
@@ -144,7 +154,7 @@ class Obj(NamedTuple):
     many: bool = False
     foreign: bool = False
     site: ast.AST | None = None
-    share: tuple[int, Count] | None = None
+    share: Share | None = None
     family: int | None = None
     rest: tuple[int, tuple[int, str], int] | None = None
 

@@ -39,7 +39,7 @@ def widen(
     aging = age(machine, start, cover, run)
     if aging:
         back.cost = aging.cost(back.cost)
-        back.shared = {loop: aging.cost(cost) for loop, cost in back.shared.items()}
+        back.shared = {part: aging.cost(cost) for part, cost in back.shared.items()}
     begin_vars, begin_heap = run.begin_vars, run.begin_heap
     for key, value in [item for item in back.vars.items() if begin_vars.get(item[0]) is not item[1]]:
         old = cover.vars.get(key)
@@ -80,10 +80,22 @@ def widen(
             known = out.heap.get(ident)
             if ident not in start.heap:
                 bases[ident] = join_obj(bases[ident], obj) if ident in bases else obj
-            out.heap[ident] = obj if known is None else join_obj(known, obj)
+            out.heap[ident] = obj if known is None else _merged(known, obj, rounds)
             if known is None or out.heap[ident] != known:
                 same = same and known is not None and not _matters(known, out.heap[ident])
     return out or cover, same
+
+
+def _merged(known: Obj, obj: Obj, rounds: int) -> Obj:
+    """What stands for the objects of earlier iterations and one more; what still grows in them grows without end."""
+    both = join_obj(known, obj)
+    if rounds <= 2 or both == known:
+        return both
+    fields = both.fields
+    if fields is not None and known.fields is not None:
+        old = dict(known.fields)
+        fields = tuple([(name, _stretched(old.get(name, value), value)) for name, value in fields])
+    return both._replace(elem=_stretched(known.elem, both.elem), key=_stretched(known.key, both.key), fields=fields)
 
 
 def _matters(old: Obj, new: Obj) -> bool:

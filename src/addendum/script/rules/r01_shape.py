@@ -2,7 +2,8 @@
 
 ## What it does
 Looks for exactly one entry function with exactly these two parameters, and refuses statements at the top level
-that aren't a docstring, an import, an assignment of a constant, or a function.
+that aren't a docstring, an import, an assignment of a constant, or a function. A constant may be made by a helper,
+as long as no capability is called there.
 
 ## Why is this bad?
 The host calls `orchestrate(ctx, args)`. Code at the top level runs before there is a `ctx`, in every replay,

@@ -36,6 +36,21 @@ TITLE = "Loops that reach a call are bounded"
 _LOOPS: Final = (ast.For, ast.While, *COMPREHENSIONS)
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 
+_INVOLVED: Final = {
+    "calls": (
+        "too many functions call each other.",
+        "Make fewer helpers call helpers, and give recursive ones a small constant depth.",
+    ),
+    "loop": (
+        "too much changes from round to round in this loop.",
+        "Change less in it: bound it by `range` or one counter, and let a helper return what it would change.",
+    ),
+    "steps": (
+        "it branches, loops and calls helpers too often.",
+        "Make it shorter, with fewer loops in loops and fewer helpers that call helpers.",
+    ),
+}
+
 
 def check(subject: Subject) -> Iterator[Violation]:
     """Yield each loop, comprehension and recursion that costs calls and has no bound."""
@@ -49,12 +64,8 @@ def check(subject: Subject) -> Iterator[Violation]:
                 "Pass a depth, add 1 to it in each call, and return when it reaches a constant.",
             )
         elif problem.kind == "involved":
-            yield subject.violation(
-                ID,
-                node,
-                "The bounds of this script can't be followed: too many functions call each other.",
-                "Make fewer helpers call helpers, and give recursive ones a small constant depth.",
-            )
+            message, fix = _INVOLVED[problem.why]
+            yield subject.violation(ID, node, f"The bounds of this script can't be followed: {message}", fix)
         elif problem.why == "huge" and problem.kind in ("loop", "comprehension"):
             yield subject.violation(
                 ID,

@@ -13,6 +13,7 @@ A capability that is granted, or ask whoever grants the run.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from difflib import get_close_matches
 
 from addendum.script.report import Violation
@@ -30,7 +31,8 @@ def check(subject: Subject) -> Iterator[Violation]:
         method = subject.scope.ctx_call(call)
         if method is not None and method.capability is not None and method.capability not in subject.granted:
             what = f"The capability `{method.capability}` is not granted."
-            yield subject.violation(ID, call.args[0], what, _instead(method.capability, subject.granted))
+            found = subject.violation(ID, call.args[0], what, _instead(method.capability, subject.granted))
+            yield replace(found, capability=method.capability)
 
 
 def _instead(name: str, granted: frozenset[str]) -> str:

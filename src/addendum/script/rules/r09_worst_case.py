@@ -50,6 +50,7 @@ def compare(facts: Facts, allowed: Mapping[str, int | None]) -> tuple[Violation,
                 message=f"`{capability}` may be called {worst} times in one run; {limit} are granted.",
                 fix="Lower the constants that bound its loops, or have more calls granted.",
                 expression=capability,
+                capability=capability,
             )
         )
     return tuple(found)

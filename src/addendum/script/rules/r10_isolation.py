@@ -19,10 +19,13 @@ Functions, dicts and lists; capabilities for everything that touches the world.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from typing import Final
 
 from addendum.script.report import Violation
-from addendum.script.rules import language, lazy, raising
+from addendum.script.rules import language, lazy, raising, regexes
+from addendum.script.rules.literals import text_of
 from addendum.script.rules.subject import Subject
 from addendum.script.scope import METHODS, Binding, Function
 
@@ -51,11 +54,34 @@ def check(subject: Subject) -> Iterator[Violation]:
     for constant in subject.nodes(ast.Constant):
         value = constant.value
         if type(value) is str:
+            if not value.isascii() and _SURROGATE.search(value):
+                yield subject.violation(ID, constant, "{} has half a character.", "Write the whole one: `\\U0001f44d`.")
             continue
         if isinstance(value, complex) or (value is ... and not _stub(subject, constant)):
             yield subject.violation(ID, constant, "{} is not part of the language.", "Write a number, text or None.")
     yield from lazy.check(subject)
+    yield from regexes.check(subject)
+    yield from _added(subject)
     yield from raising.check(subject)
+
+
+def _added(subject: Subject) -> Iterator[Violation]:
+    """`xs += something` where it is no list: the embedded interpreter only adds lists."""
+    unlike = {problem.node for problem in subject.bounds.problems if problem.kind == "unlike"}
+    for node in subject.nodes(ast.AugAssign):
+        func = node.value.func if isinstance(node.value, ast.Call) else None
+        viewed = isinstance(func, ast.Attribute) and func.attr in ("keys", "values", "items")
+        if node in unlike or (viewed and isinstance(node.op, ast.Add)):
+            to = subject.text(node.target)
+            yield subject.violation(
+                ID,
+                node.value,
+                f"{{}} is no list, and not every backend adds it to `{to}`.",
+                f"Write `{to}.extend(...)`.",
+            )
+
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def _stub(subject: Subject, node: ast.Constant) -> bool:
@@ -180,7 +206,10 @@ def _attribute(subject: Subject, node: ast.Attribute) -> Iterator[Violation]:
             if subject.scope.bindings(value) is None:
                 if (value.id, name) != ("dict", "fromkeys"):
                     yield subject.violation(
-                        ID, node, "{} is a method of a class, not of a value.", f"Write `value.{name}(...)`."
+                        ID,
+                        node,
+                        "{} is a method of a class, not of a value.",
+                        f"Write `value.{name}(...)`, or `lambda x: x.{name}()` where a function is wanted.",
                     )
                 return
     parent = subject.scope.parent[node]
@@ -190,8 +219,12 @@ def _attribute(subject: Subject, node: ast.Attribute) -> Iterator[Violation]:
             yield subject.violation(ID, node, "{} is changed.", "Raise a new `CapabilityError(code, message)`.")
     elif name in language.METHODS:
         if not called:
+            what = f"{value.id}.{name}" if isinstance(value, ast.Name) else name
             yield subject.violation(
-                ID, node, "{} is a method that isn't called where it stands.", f"Write `lambda x: x.{name}()`."
+                ID,
+                node,
+                "{} is a method that isn't called where it stands.",
+                f"Write `lambda x: {what}(x)` where a function is wanted, or call it.",
             )
     elif name in METHODS and not called:
         yield subject.violation(ID, node, "{} is no attribute that a value has.", 'Write `value["' + name + '"]`.')
@@ -238,6 +271,7 @@ def _call(subject: Subject, call: ast.Call) -> Iterator[Violation]:
 
 def _method_call(subject: Subject, call: ast.Call, func: ast.Attribute) -> Iterator[Violation]:
     name = func.attr
+    yield from _other_sets(subject, call, name)
     if name == "format":
         yield from _format(subject, call, func)
     elif isinstance(func.value, ast.Name) and func.value.id == "json" and _module(subject, func.value):
@@ -260,6 +294,23 @@ def _method_call(subject: Subject, call: ast.Call, func: ast.Attribute) -> Itera
             yield subject.violation(ID, call, "{} asks for a group by name.", "Give the group's number.")
 
 
+_ONE: Final = frozenset({"union", "intersection", "difference", "symmetric_difference"})
+"""Methods of sets that take one other, and no more, on every backend."""
+
+
+def _other_sets(subject: Subject, call: ast.Call, name: str) -> Iterator[Violation]:
+    if name not in _ONE and name != "update":
+        return
+    starred = any(isinstance(part, ast.Starred) for part in call.args)
+    if starred or len(call.args) > 1 or (name in _ONE and not call.args):
+        yield subject.violation(
+            ID,
+            call,
+            f"`{name}` takes one set or list on every backend, {{}} gives it another number.",
+            f"Call `{name}` once for each.",
+        )
+
+
 def _callable(subject: Subject, node: ast.expr) -> bool:
     if isinstance(node, ast.Lambda):
         return True
@@ -270,14 +321,17 @@ def _callable(subject: Subject, node: ast.expr) -> bool:
 
 
 def _format(subject: Subject, call: ast.Call, func: ast.Attribute) -> Iterator[Violation]:
-    """`"literal".format(...)`, with plain fields only."""
-    text = func.value
-    if not (isinstance(text, ast.Constant) and isinstance(text.value, str)):
+    """`"literal".format(...)`, or that of a constant that is a literal, with plain fields only."""
+    text = text_of(subject, func.value)
+    if text is None:
         yield subject.violation(
-            ID, call, "{} formats a text that isn't a literal.", "Write an f-string, or `replace` the placeholders."
+            ID,
+            call,
+            "{} formats a text that is neither a literal nor a constant.",
+            "Write an f-string, or `replace` the placeholders.",
         )
         return
-    if not language.plain_format(text.value):
+    if not language.plain_format(text):
         yield subject.violation(
             ID, call, "{} reaches into a value from a format string.", "Write an f-string with the value itself."
         )

@@ -22,6 +22,8 @@ def check(subject: Subject) -> Iterator[Violation]:
         func = call.func
         if isinstance(func, ast.Name) and func.id in CATCHABLE and subject.scope.bindings(func) is None:
             yield from _made(subject, call, func.id)
+    for compare in subject.nodes(ast.Compare):
+        yield from _compared(subject, compare)
     for node in subject.nodes(ast.Raise):
         exc = node.exc
         if isinstance(exc, ast.Constant | ast.JoinedStr | ast.Dict | ast.Tuple | ast.List):
@@ -30,6 +32,17 @@ def check(subject: Subject) -> Iterator[Violation]:
             yield subject.violation(
                 "R10", exc, "{} is raised without a code and a message.", 'Write `CapabilityError("refused", "why")`.'
             )
+
+
+def _compared(subject: Subject, node: ast.Compare) -> Iterator[Violation]:
+    """`type(error) == KeyError`: only `isinstance` is the same on every backend."""
+    sides = [node.left, *node.comparators]
+    asked = any(isinstance(s, ast.Call) and isinstance(s.func, ast.Name) and s.func.id == "type" for s in sides)
+    parts = [part for side in sides for part in (side.elts if isinstance(side, ast.Tuple | ast.List) else [side])]
+    if asked and any(isinstance(part, ast.Name) and part.id in CATCHABLE for part in parts):
+        yield subject.violation(
+            "R10", node, "{} compares the type of an exception.", "Write `isinstance(error, KeyError)`."
+        )
 
 
 def _made(subject: Subject, call: ast.Call, name: str) -> Iterator[Violation]:
