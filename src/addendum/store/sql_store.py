@@ -33,8 +33,8 @@ from addendum.store.leases import Held, Process, Stamp
 Head: TypeAlias = "tuple[int, Digest]"
 """Where a journal ends: the last entry's seq and chain."""
 PAGE: Final = 200_000
-"""About how many characters of entries are read at a time. Less costs a query more often, more costs memory that isn't in
-the processor's cache when it is read once more."""
+"""About how many characters of entries are read at a time. Less costs a query more often, more costs memory that isn't
+in the processor's cache when it is read once more."""
 HEADS: Final = 64
 """Of how many journals it is remembered where they ended."""
 
