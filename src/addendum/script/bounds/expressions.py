@@ -9,7 +9,7 @@ from addendum.script.bounds.arithmetic import calculated
 from addendum.script.bounds.conditions import fork
 from addendum.script.bounds.contents import contents, elements, length, mix, plain, unknown
 from addendum.script.bounds.guards import decide, refine
-from addendum.script.bounds.machine import EXPRESSIONS, Machine
+from addendum.script.bounds.machine import EXPRESSIONS, Machine, constant
 from addendum.script.bounds.state import State
 from addendum.script.bounds.values import (
     ANY_INT,
@@ -27,6 +27,7 @@ from addendum.script.bounds.values import (
     has_field,
     integer,
     join,
+    join_all,
     literal,
     numeric,
     present,
@@ -109,7 +110,8 @@ def positions(value: V, st: State) -> list[V] | None:
 def dictionary(machine: Machine, node: ast.Dict, st: State) -> V:
     """A dict display; entries with constant keys are told apart, and `**` is merged in."""
     fields: dict[Any, V] | None = {}
-    elem = keys = last = BOTTOM
+    elem = last = BOTTOM
+    keys = _keys(machine, node)
     extra: Count = 0
     sure: set[Any] = set()
     for key, value_node in zip(node.keys, node.values, strict=True):
@@ -130,11 +132,11 @@ def dictionary(machine: Machine, node: ast.Dict, st: State) -> V:
                 fields, extra = None, extra + length(value, st)[1]
                 elem, keys = join(elem, elements(value, st)), join(keys, TOP)
             continue
-        key_value = machine.eval(key, st)
         if value is not last:
             elem = join(elem, value)
             last = value
-        keys = join(keys, plain(key_value))
+        if type(key) is not ast.Constant:
+            keys = join(keys, plain(machine.eval(key, st)))
         extra += 1
         if fields is not None:
             if type(key) is ast.Constant and len(fields) < MAX_ITEMS:
@@ -146,6 +148,15 @@ def dictionary(machine: Machine, node: ast.Dict, st: State) -> V:
     hi = extra if fields is None else min(extra, len(fields)) if fields else extra
     lo: Count = 0 if fields is None else len(sure)
     return machine.new(st, Obj("dict", lo, hi, elem, keys, fields=known, site=node))
+
+
+def _keys(machine: Machine, node: ast.Dict) -> V:
+    """The constants among a display's keys, which are the same each time."""
+    found = machine.constants.get(node)
+    if found is None:
+        found = join_all(constant(key.value) for key in node.keys if type(key) is ast.Constant)
+        machine.constants[node] = found
+    return found
 
 
 def binary(machine: Machine, node: ast.BinOp, st: State) -> V:

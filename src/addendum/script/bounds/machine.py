@@ -86,7 +86,7 @@ class Machine:
         self.steps = max_steps
         self.max_bound = max_bound
         self.homes = scope.homes
-        self.constants: dict[ast.Constant, V] = {}
+        self.constants: dict[ast.Constant | ast.Dict, V] = {}
         self.acts: dict[tuple[Any, ...], Act] = {}
         self.act = Act(scope.module, 0, None, None)
         self.returns: list[tuple[State, V]] = []
