@@ -480,12 +480,11 @@ def attempt(machine: Machine, node: ast.Try, st: State) -> None:
         st.absorb(state)
     if node.finalbody:
         machine.handlers.pop()
-    if machine.handlers or machine.raises(node):
-        if node.finalbody:
-            thrown = thrown.copy()
-            thrown.absorb(escaped)
-            machine.block(node.finalbody, thrown)
-        finish(machine, thrown)
+    if node.finalbody:
+        thrown = thrown.copy()
+        thrown.absorb(escaped)
+        machine.block(node.finalbody, thrown)
+    finish(machine, thrown)
     if node.finalbody:
         _finally(machine, node, exits, marks)
         if not st.dead:
