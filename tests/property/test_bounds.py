@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from everyday import everyday
 from hypothesis import given
 from hypothesis import strategies as st
 from mixed import mixed
@@ -131,6 +132,25 @@ def test_what_changes_in_the_middle_is_counted(seed: int) -> None:
             }
             args["q"] = random.choice([[1], [[1]], {}])
             calls = count(source, args, one + attempt, failing=0.2 if attempt else 0.0)
+            for capability, worst in report.facts.worst_case.items():
+                assert worst is not None
+                assert calls[capability] <= worst, (capability, source)
+
+
+@given(seed=SEEDS)
+def test_what_python_has_for_every_day_is_counted(seed: int) -> None:
+    """Closures, defaults, `finally`, `match`, walrus, views, strides, unpacking: as many calls as counted, or fewer."""
+    for one in range(seed * 4, seed * 4 + 4):
+        source = everyday(Random(one))
+        report = check(source)
+        if {"R00", "R03", "R05", "R10"} & {violation.rule for violation in report.errors}:
+            continue
+        for attempt in range(3):
+            random = Random(one * 10 + attempt)
+            flags = {"f": random.random() < 0.5, "g": random.random() < 0.5}
+            items = [random.randrange(4) for _ in range(random.choice([0, 1, 3, 9]))]
+            args = {"n": random.choice([-5, 0, 1, 2, 9]), "l": items, **flags}
+            calls = count(source, args, one + attempt, failing=0.25 if attempt == 2 else 0.0)
             for capability, worst in report.facts.worst_case.items():
                 assert worst is not None
                 assert calls[capability] <= worst, (capability, source)

@@ -72,3 +72,17 @@ def test_a_violation_says_what_is_wrong_and_what_to_write(rule: str) -> None:
             assert violation.column >= 1
             assert violation.message.endswith((".", "…"))
             assert violation.fix.endswith((".", ".`"))
+
+
+def test_a_violation_of_the_envelope_says_which_capability_it_is_about() -> None:
+    """R08 and R09 name the capability as data, other rules none."""
+    text = """async def orchestrate(ctx, args):
+    await ctx.run("image.generate", {})
+    await ctx.run("text.generate", args)
+    return print("x")
+"""
+    report = check(text, granted=frozenset({"text.generate"}))
+    assert [(v.rule, v.capability) for v in report.violations] == [("R08", "image.generate"), ("R10", "")]
+    assert report.violations[0].to_json()["capability"] == "image.generate"
+    (excess,) = compare(report.facts, {"text.generate": 0})
+    assert excess.capability == "text.generate"

@@ -123,7 +123,6 @@ class Machine:
         self._keepers: set[Names] | None = None
         self._mutates: dict[ast.AST, bool] = {}
         self._inert: dict[ast.AST, bool] = {}
-        self._raising: set[ast.AST] | None = None
         self._suspects: list[tuple[Names, ast.AST]] | None = None
         self.main = scope.orchestrate.node.body if scope.orchestrate is not None else None
         self.busy = self._busy()
@@ -351,17 +350,6 @@ class Machine:
             if act is not None and (act.key, name) in st.vars:
                 found.append(st.vars[(act.key, name)])
         return found
-
-    def raises(self, node: ast.Try) -> bool:
-        """Whether a `raise` stands in a statement."""
-        if self._raising is None:
-            self._raising = set()
-            for part in self.scope.index.get(ast.Raise, ()):
-                at: ast.AST | None = part
-                while at is not None and at not in self._raising:
-                    self._raising.add(at)
-                    at = self.scope.parent.get(at)
-        return node in self._raising
 
     def rebound(self) -> set[str]:
         """The names that a function may bind although they are variables of an outer one."""

@@ -13,7 +13,7 @@ from addendum.script.bounds.loops import Step, iterate, reaches
 from addendum.script.bounds.machine import STATEMENTS, Exits, Machine, TooInvolved, finish
 from addendum.script.bounds.methods import grow, grow_foreign, replace_foreign, spread
 from addendum.script.bounds.sharing import shared_length, sharing
-from addendum.script.bounds.state import Key, State, nowhere
+from addendum.script.bounds.state import Key, State, nowhere, peak
 from addendum.script.bounds.stepping import in_steps
 from addendum.script.bounds.values import (
     BOTTOM,
@@ -480,11 +480,12 @@ def attempt(machine: Machine, node: ast.Try, st: State) -> None:
         st.absorb(state)
     if node.finalbody:
         machine.handlers.pop()
-    if machine.handlers or machine.raises(node):
-        if node.finalbody:
-            thrown = thrown.copy()
-            thrown.absorb(escaped)
-            machine.block(node.finalbody, thrown)
+    if node.finalbody:
+        thrown = thrown.copy()
+        thrown.absorb(escaped)
+        machine.block(node.finalbody, thrown)
+    # What goes on from here has paid for it too, unless it is in a loop that nothing else leaves.
+    if machine.active or machine.handlers or st.dead or peak(st.cost, thrown.cost) != st.cost:
         finish(machine, thrown)
     if node.finalbody:
         _finally(machine, node, exits, marks)

@@ -24,7 +24,7 @@ def in_steps(machine: Machine, node: ast.While, st: State) -> list[State] | None
 
     Returns the states of the breaks; None, with nothing changed, if its rounds have to be counted in another way.
     """
-    lists = _asked(machine, node.test, st)
+    lists = _asked(machine, node, st)
     if not lists:
         return None
     machine.quiet += 1
@@ -44,9 +44,13 @@ def in_steps(machine: Machine, node: ast.While, st: State) -> list[State] | None
     return found
 
 
-def _asked(machine: Machine, test: ast.expr, st: State) -> list[ast.Name]:
-    """The lists of known lengths that a test asks about, if the loop binds their names anew."""
-    return [part for part in ast.walk(test) if isinstance(part, ast.Name) and _size(machine, part, st) < INF]
+def _asked(machine: Machine, node: ast.While, st: State) -> list[ast.Name]:
+    """The lists of known lengths that the test asks about, or, where that is a constant, the conditions in the body."""
+    tests: list[ast.expr] = [node.test]
+    if isinstance(node.test, ast.Constant):
+        tests = [part.test for part in ast.walk(node) if isinstance(part, ast.If)]
+    names = [part for test in tests for part in ast.walk(test) if isinstance(part, ast.Name)]
+    return [name for name in names if _size(machine, name, st) < INF]
 
 
 def _size(machine: Machine, name: ast.Name, st: State) -> Count:

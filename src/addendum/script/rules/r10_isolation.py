@@ -67,6 +67,8 @@ def check(subject: Subject) -> Iterator[Violation]:
 
 def _added(subject: Subject) -> Iterator[Violation]:
     """`xs += something` where it is no list: the embedded interpreter only adds lists."""
+    if ast.AugAssign not in subject.scope.index:
+        return
     unlike = {problem.node for problem in subject.bounds.problems if problem.kind == "unlike"}
     for node in subject.nodes(ast.AugAssign):
         func = node.value.func if isinstance(node.value, ast.Call) else None
@@ -271,7 +273,8 @@ def _call(subject: Subject, call: ast.Call) -> Iterator[Violation]:
 
 def _method_call(subject: Subject, call: ast.Call, func: ast.Attribute) -> Iterator[Violation]:
     name = func.attr
-    yield from _other_sets(subject, call, name)
+    if name in _ONE or name == "update":
+        yield from _other_sets(subject, call, name)
     if name == "format":
         yield from _format(subject, call, func)
     elif isinstance(func.value, ast.Name) and func.value.id == "json" and _module(subject, func.value):
@@ -299,8 +302,6 @@ _ONE: Final = frozenset({"union", "intersection", "difference", "symmetric_diffe
 
 
 def _other_sets(subject: Subject, call: ast.Call, name: str) -> Iterator[Violation]:
-    if name not in _ONE and name != "update":
-        return
     starred = any(isinstance(part, ast.Starred) for part in call.args)
     if starred or len(call.args) > 1 or (name in _ONE and not call.args):
         yield subject.violation(

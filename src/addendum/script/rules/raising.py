@@ -22,7 +22,7 @@ def check(subject: Subject) -> Iterator[Violation]:
         func = call.func
         if isinstance(func, ast.Name) and func.id in CATCHABLE and subject.scope.bindings(func) is None:
             yield from _made(subject, call, func.id)
-    for compare in subject.nodes(ast.Compare):
+    for compare in subject.nodes(ast.Compare) if "type" in subject.scope.names else ():
         yield from _compared(subject, compare)
     for node in subject.nodes(ast.Raise):
         exc = node.exc

@@ -29,6 +29,8 @@ _WHOLE = "Write `re.fullmatch(...)` on the stripped text, or `(?![\\s\\S])` for 
 
 def check(subject: Subject) -> Iterator[Violation]:
     """Yield each pattern, replacement and call of `re` that the interpreters read in different ways."""
+    if not any(alias.name == "re" for node in subject.nodes(ast.Import) for alias in node.names):
+        return  # there are no patterns either
     for call in subject.nodes(ast.Call):
         func = call.func
         if not isinstance(func, ast.Attribute):
