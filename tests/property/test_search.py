@@ -10,6 +10,7 @@ from collections import Counter
 from functools import lru_cache
 
 import pytest
+from adversary.reshaping import REPAIRING
 from adversary.search import EVERYTHING, HANDED, MODES, episode
 
 pytestmark = pytest.mark.slow
@@ -97,7 +98,7 @@ def test_what_the_long_search_found_is_mended(mode: str, seed: int) -> None:
     assert episode(seed, MODES[mode]).wrong == []
 
 
-@pytest.mark.parametrize("edit", sorted({edit.__name__ for edit in EVERYTHING + HANDED}))
+@pytest.mark.parametrize("edit", sorted({edit.__name__ for edit in EVERYTHING + HANDED + REPAIRING}))
 def test_each_edit_is_made(edit: str) -> None:
     """No edit is only in the list."""
     assert sample()[0][f"edit {edit}"] >= 6

@@ -134,8 +134,9 @@ class Claims(Standing):
             record
             for way in ways_to(self, equals)
             if self._may_come(way.one, call)
+            for every in [self.all_held(way.one, call)]
             for record in way.left.values()
-            if record.ok and not record.given_up and record.revision not in exact and self.held(record, call)
+            if record.ok and not record.given_up and record.revision not in exact and (every or self.held(record, call))
         ]
         rest += [
             record

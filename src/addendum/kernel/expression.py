@@ -24,6 +24,7 @@ def expected(sources: Sources, revision: int, identity: Identity, *, edited: boo
     """
     old = sources.program(revision)
     found: list[str] = []
+    carried: dict[int, Position] = {}
     for number, position in enumerate(identity.positions):
         before = old.positions.get(position)
         if sources.fate(revision, position) is Fate.SAME or (before is not None and before.kind == "loop"):
@@ -39,16 +40,40 @@ def expected(sources: Sources, revision: int, identity: Identity, *, edited: boo
                 found.append(position)
                 continue
         twin = None if before is None else _twin(sources, revision, before)
+        if twin is None and before is not None and (use := _carried(sources, revision, before)) is not None:
+            twin = use[1]
+            if use[0] not in carried.values():  # a fan-out takes its calls along
+                carried[number] = use[0]
         if twin is None:
             return None
         found.append(twin)
-    if not _looped(sources, identity, found):
+    if not _looped(sources, identity, found, carried):
         return None
     frames = [replace(frame, position=at) for frame, at in zip((*identity.path, identity.site), found, strict=True)]
+    for number in sorted(carried, reverse=True):
+        frames.insert(number - len(sources.candidate.positions[found[number]].loops), Frame(carried[number].text))
     return Identity(_way(sources, old, identity, frames[:-1], found[-1]), frames[-1])
 
 
-def _looped(sources: Sources, identity: Identity, found: list[str]) -> bool:
+def _carried(sources: Sources, revision: int, before: Position) -> tuple[Position, str] | None:
+    """Return where a position stands that was carried into a new function, which is used once, where the position
+    stood: that use, and the position. None if that can't be told."""
+    old, function = sources.program(revision), sources.renamed(revision, before.function + "/").rstrip("/")
+    twins = [
+        other
+        for other in sources.with_fingerprint(before.fingerprint or "")
+        if (other.kind, other.capability) == (before.kind, before.capability)
+    ]
+    others = [other for other in old.positions.values() if other.fingerprint == before.fingerprint]
+    if len(twins) != 1 or len(others) != 1 or not sources.is_new(revision, twins[0].function):
+        return None
+    uses = sources.uses(twins[0].function)
+    if len(uses) != 1 or uses[0].function != function or uses[0].handed:
+        return None
+    return uses[0], twins[0].text
+
+
+def _looped(sources: Sources, identity: Identity, found: list[str], carried: dict[int, Position]) -> bool:
     """Let each loop's frame be that of a loop around what stands in it now, if all are there; say whether they are."""
     loops: list[int] = []
     for number, frame in enumerate((*identity.path, identity.site)):
@@ -57,8 +82,10 @@ def _looped(sources: Sources, identity: Identity, found: list[str]) -> bool:
             continue
         inner = sources.at(found[number])
         now = () if inner is None else inner.loops
+        if number in carried:
+            now = (*carried[number].loops, *now)
         gone = any(sources.at(found[loop]) is None for loop in loops)
-        if gone and len(now) < len(loops):
+        if (gone and len(now) < len(loops)) or (number in carried and len(now) != len(loops)):
             return False
         if gone or len(now) == len(loops):
             for loop, at in zip(loops, now[len(now) - len(loops) :], strict=True):

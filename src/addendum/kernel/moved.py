@@ -38,8 +38,9 @@ def ways_to(standing: Standing, equals: Equals) -> list[Way]:
         equals.seen = seen
         for record in equals.strays():
             if standing.vacated(record):
-                parts = standing.parts(record.identity or record.origin)
-                key = (record.source, record.revision, record.identity is None, parts.place)
+                identity, revision = standing.at(record)
+                parts = standing.parts(identity or record.origin)
+                key = (record.source, revision, identity is None, parts.place)
                 equals.walk(record, key, standing.place, parts)
     return [way for way in equals.ways.values() if way.left]
 
@@ -94,7 +95,7 @@ class Search:
         standing = self.standing
         if not standing.beyond:
             return False
-        return record.identity is None or (
+        return standing.at(record)[0] is None or (
             standing.place(record) == self.call.place and standing.fate(record) is Fate.CHANGED
         )
 
@@ -141,6 +142,8 @@ class Search:
     def _elsewhere(self, way: Way) -> dict[int, Record]:
         """Return the records of a way that may belong to the call, which stands at another place."""
         free = self.standing.free(way.one, self.call)
+        if free is None and self.standing.all_held(way.one, self.call):
+            return {}
         if free is None:
             return {seq: record for seq, record in way.left.items() if not self.standing.held(record, self.call)}
         return way.left if free else {}
@@ -179,9 +182,10 @@ class Search:
     def _came(self, record: Record) -> bool:
         """Whether a record's call was reached by the same frames as the call, whatever their numbers."""
         standing = self.standing
-        if record.identity is None:
+        identity = standing.at(record)[0]
+        if identity is None:
             return False
-        return same_way(standing.sources, standing.terms(record), standing.parts(record.identity), self.call.parts)
+        return same_way(standing.sources, standing.terms(record), standing.parts(identity), self.call.parts)
 
     def _best(self, way: Way, records: dict[int, Record]) -> Iterable[Record]:
         """Return the records of a way that may be the best: of those that have no number of the call's the first."""
@@ -215,19 +219,22 @@ class Search:
         return self.standing.parts(self.standing.stood(record)[0] or record.origin).place
 
     def _numbers(self, record: Record) -> tuple[int | str, ...] | None:
-        return numbers(self.standing.parts(record.identity)) if record.identity else None
+        identity = self.standing.at(record)[0]
+        return numbers(self.standing.parts(identity)) if identity is not None else None
 
     def _like(self, record: Record) -> int:
-        if record.identity is None:
-            return 0
         standing = self.standing
-        return likeness(standing.sources, standing.terms(record), standing.parts(record.identity), self.call.parts)
+        identity = standing.at(record)[0]
+        if identity is None:
+            return 0
+        return likeness(standing.sources, standing.terms(record), standing.parts(identity), self.call.parts)
 
     def _preference(self, record: Record) -> tuple[int, int, int, int]:
-        return (self._unlike(record), not record.ok, record.identity is None, record.seq)
+        return (self._unlike(record), not record.ok, self.standing.at(record)[0] is None, record.seq)
 
     def _unlike(self, record: Record) -> int:
-        return 2 if record.identity is None else unlike(self.standing.parts(record.identity), self.call.parts)
+        identity = self.standing.at(record)[0]
+        return 2 if identity is None else unlike(self.standing.parts(identity), self.call.parts)
 
     def _apart(self, record: Record) -> int:
         """How unlike a record and a call are, 3 where the way to a call that failed, its branches and iterations are

@@ -152,6 +152,15 @@ class Sources:
         names = self._renames.get(self.history.revisions[revision].source, {})
         return {new: old for old, new in names.items()}
 
+    def is_new(self, revision: int, function: str) -> bool:
+        """Whether a function of the candidate is none that a revision's source had, by this name or another."""
+        return function not in self.program(revision).functions and function not in self._back(revision)
+
+    def uses(self, function: str) -> list[Position]:
+        """Return the candidate's awaited calls of what has the name of a function."""
+        name = _called(function)
+        return [other for other in self.candidate.positions.values() if other.kind == "call" and other.name == name]
+
     def with_fingerprint(self, fingerprint: str) -> list[Position]:
         """Return the candidate's positions that have a fingerprint."""
         if self._by_fingerprint is None:
@@ -199,11 +208,16 @@ def rename(part: str, names: dict[str, str]) -> str:
         block, _, last = rest.rpartition("/")
         callee, _, ordinal = last.partition("()#")
         for old, new in names.items():
-            if old.rsplit(".", 1)[-1].split("~", 1)[0] == callee:
-                last = f"{new.rsplit('.', 1)[-1].split('~', 1)[0]}()#{ordinal}"
+            if _called(old) == callee:
+                last = f"{_called(new)}()#{ordinal}"
                 break
         rest = f"{block}/{last}" if block else last
     return head + slash + rest
+
+
+def _called(function: str) -> str:
+    """Return the name by which a function is called, given its qualified one."""
+    return function.rsplit(".", 1)[-1].split("~", 1)[0]
 
 
 def has_place(program: Program, place: str, back: dict[str, str], now: Program) -> bool:

@@ -9,8 +9,9 @@ stays there. So what was found vacated is remembered.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Literal, TypeAlias
 
 from addendum import identity as ids
@@ -51,6 +52,9 @@ class Standing:
     """Every identity of `made` by its last frame, once somebody asked."""
     _branches: dict[str, str] | None = None
     """What each branch runs, by the text up to the branch, once somebody asked."""
+    _places: dict[str, Identity] = field(default_factory=dict)
+    """One identity of `made` for each place, of the first `_placed` of them."""
+    _placed: int = 0
     _looked: dict[str, tuple[bool, int]] = field(default_factory=dict)
     """Whether an expected identity was reached, by that many of the calls of its last frame."""
 
@@ -60,11 +64,12 @@ class Standing:
 
     def fate(self, record: Record) -> Fate:
         """What became of a record's site and frames in the candidate."""
-        if record.identity is None:
+        identity, revision = self.at(record)
+        if identity is None:
             return Fate.GONE
-        if self.sources.history.revisions[record.revision].source == self.sources.candidate.revision:
+        if self.sources.history.revisions[revision].source == self.sources.candidate.revision:
             return Fate.SAME
-        return self.sources.fates(record.revision, self.parts(record.identity).positions)
+        return self.sources.fates(revision, self.parts(identity).positions)
 
     def vacated(self, record: Record) -> bool:
         """Whether no call of the candidate can stand at a record's own identity with its payload any more."""
@@ -108,6 +113,11 @@ class Standing:
                 branch = ids.JOIN.join([str(outer) for outer in frames[: number + 1]])
                 yield branch, inner.text if inner.kind == "site" and inner.handed else inner.function
 
+    def at(self, record: Record) -> tuple[str | None, int]:
+        """Return where a record stands, and the revision in whose terms that is. One that has no identity, as the
+        candidate put another record there, stands where it stood: a plan says so, too."""
+        return (record.identity, record.revision) if record.identity is not None else self.stood(record)
+
     def stood(self, record: Record) -> tuple[str | None, int]:
         """Return where a record stood before the candidate, and the revision in whose terms that is."""
         if self.revision and record.before is not None and record.before[0] == self.revision:
@@ -119,9 +129,8 @@ class Standing:
 
         A record is kept in the terms of the source that wrote its call last; those that left it as it was had it too.
         """
-        if record.identity is None:
-            return record.source
-        return self._lasted(record.revision, self.parts(record.identity))
+        identity, revision = self.at(record)
+        return record.source if identity is None else self._lasted(revision, self.parts(identity))
 
     def _lasted(self, revision: int, identity: Identity) -> int:
         """Return the last revision before the candidate up to which an identity's text was as in that of `revision`."""
@@ -130,7 +139,7 @@ class Standing:
 
     def expected(self, record: Record) -> str | None:
         """Where a record's call is still to come although its own identity is vacated (rule 3), None if unknown."""
-        identity = self.parts(record.identity or record.origin)
+        identity = self.parts(self.at(record)[0] or record.origin)
         if self.relocation == "declared":
             return declared(self.sources, self.moves, identity.place)
         there = self._expectation(record, identity)
@@ -179,7 +188,7 @@ class Standing:
             return True
         # One that was left without identity is judged by where it was made: nothing need be gone there.
         fate = self.fate(record)
-        if record.identity is None:
+        if self.at(record)[0] is None:
             fate = self.sources.fates(record.source, self.parts(record.origin).positions)
         if self.had(record, call.place) and fate is Fate.SAME and not self._came_from(record, call):
             return False
@@ -204,6 +213,23 @@ class Standing:
         # Its place is as it was: other calls of it have the record, should a loop around come there again.
         return self.fate(record) is Fate.SAME and self._again(there, call.parts)
 
+    def all_held(self, record: Record, call: Call) -> bool:
+        """Whether all records of one place are `held`, said of one of them: no call was made where they are expected,
+        and that comes behind the call's whatever the numbers. False if that can't be told at once."""
+        there = self.awaited(record, call)
+        if there is None or any(reaches(made, there, numbers=False) for made in self._made_at()):
+            return False
+        if (*there.path, there.site)[0].position == (*call.parts.path, call.parts.site)[0].position:
+            return False
+        return order(there, call.parts, self.sources.order(self.sources.candidate)) >= 0
+
+    def _made_at(self) -> Iterable[Identity]:
+        """Return one identity of each place at which a call was made."""
+        for at in islice(self.made, self._placed, None):
+            self._places.setdefault(ids.place(at), self.parts(at))
+        self._placed = len(self.made)
+        return self._places.values()
+
     def _again(self, passed: Identity, now: Identity) -> bool:
         """Whether a place that a call is behind may be come to again: in another iteration of a loop around both, or
         when a function around both is entered once more."""
@@ -220,10 +246,11 @@ class Standing:
 
     def awaited(self, record: Record, call: Call) -> Identity | None:
         """Where a record is expected, if that is at another place than a call's."""
-        if self.relocation == "declared" or record.identity is None:
+        at = self.at(record)[0]
+        if self.relocation == "declared" or at is None:
             return None
         if record.seq not in self._kept:
-            there = self._expectation(record, identity := self.parts(record.identity))
+            there = self._expectation(record, identity := self.parts(at))
             self._kept[record.seq] = there or expected(self.sources, self.terms(record), identity, edited=True)
         there = self._kept[record.seq]
         return None if there is None or reaches(call.parts, there, numbers=False) else there
@@ -240,13 +267,14 @@ class Standing:
         """Whether the revision lets a record's place move to a call's: under `declared` it has to say so."""
         if self.relocation != "declared":
             return True
-        old = self.parts(record.identity or record.origin).place
+        old = self.parts(self.at(record)[0] or record.origin).place
         return self.moves.get(old) == call.place
 
     def place(self, record: Record) -> str:
         """Return a record's place, in the names of the candidate."""
-        if record.identity is not None:
-            return self.sources.renamed(self.terms(record), self.parts(record.identity).place)
+        identity = self.at(record)[0]
+        if identity is not None:
+            return self.sources.renamed(self.terms(record), self.parts(identity).place)
         return self.sources.renamed(record.source, self.parts(record.origin).place)
 
     def parts(self, identity: str) -> Identity:

@@ -119,7 +119,8 @@ def insert_pure(model: Model, chance: random.Random) -> bool:
     return True
 
 
-def _wrap(model: Model, chance: random.Random, wrapper: Callable[[list[Stmt]], Stmt]) -> bool:
+def wrap(model: Model, chance: random.Random, wrapper: Callable[[list[Stmt]], Stmt]) -> bool:
+    """Wrap a few statements in another one."""
     block = chance.choice(list(model.blocks()))
     if not block:
         return False
@@ -131,17 +132,17 @@ def _wrap(model: Model, chance: random.Random, wrapper: Callable[[list[Stmt]], S
 
 def wrap_try(model: Model, chance: random.Random) -> bool:
     """Wrap statements in a try that raises its error again."""
-    return _wrap(model, chance, lambda body: Try(body, None))
+    return wrap(model, chance, lambda body: Try(body, None))
 
 
 def wrap_if(model: Model, chance: random.Random) -> bool:
     """Wrap statements in a condition that holds."""
-    return _wrap(model, chance, lambda body: If(None, body))
+    return wrap(model, chance, lambda body: If(None, body))
 
 
 def wrap_loop(model: Model, chance: random.Random) -> bool:
     """Wrap statements in a loop of one iteration."""
-    return _wrap(model, chance, lambda body: For((), Items([0], [""]), model.new(), body))
+    return wrap(model, chance, lambda body: For((), Items([0], [""]), model.new(), body))
 
 
 def unwrap(model: Model, chance: random.Random) -> bool:
@@ -528,4 +529,4 @@ def edited(model: Model, chance: random.Random, edits: tuple[Edit, ...], count: 
     return model, names
 
 
-__all__ = ["CHANGING", "PRESERVING", "all_of", "edited", "inside", "uses_nested"]
+__all__ = ["CHANGING", "PRESERVING", "all_of", "edited", "extract", "inside", "uses_nested", "wrap"]

@@ -131,10 +131,11 @@ class If:
 
 @dataclass
 class Try:
-    """`handler` None: the error is raised again (a wrapper)."""
+    """`handler` None: the error is raised again (a wrapper); with `again` the body is tried once more before that."""
 
     body: list[Stmt]
     handler: list[Stmt] | None = None
+    again: bool = False
 
 
 @dataclass
@@ -542,6 +543,15 @@ class Writer:
                 if statement.orelse:
                     self.put(depth, "else:")
                     self.block(statement.orelse, depth + 1)
+            case Try(again=True):
+                line = self.put(depth, f"for try_{depth} in range(2):")
+                self.nodes[line, "loop"] = Node(())
+                self.put(depth + 1, "try:")
+                self.block(statement.body, depth + 2)
+                self.put(depth + 2, "break")
+                self.put(depth + 1, "except CapabilityError as e:")
+                self.put(depth + 2, f"if try_{depth} == 1:")
+                self.put(depth + 3, "raise e")
             case Try():
                 self.put(depth, "try:")
                 self.block(statement.body, depth + 1)

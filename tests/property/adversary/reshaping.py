@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
-from adversary.edits import Edit, all_of, uses_nested
+from adversary.edits import Edit, all_of, extract, uses_nested, wrap
 from adversary.programs import (
     Assign,
     Branch,
@@ -18,7 +18,9 @@ from adversary.programs import (
     Fan,
     For,
     Helper,
+    If,
     Lit,
+    Maker,
     Model,
     Read,
     Ref,
@@ -202,6 +204,43 @@ def duplicate_fan(model: Model, chance: random.Random) -> bool:
     return True
 
 
+# --- as models repair scripts -------------------------------------------------------------------------------------
+
+
+def try_again(model: Model, chance: random.Random) -> bool:
+    """Put a loop around statements that tries them once more when they fail."""
+    return wrap(model, chance, lambda body: Try(body, None, again=True))
+
+
+def prepare(model: Model, chance: random.Random) -> bool:
+    """Let a helper make a call, behind new work that prepares it."""
+    found = all_of(model, Call, Use, Fan)
+    if not found or not extract(model, chance):
+        return False
+    helper = list(model.helpers.values())[-1]
+    made = Maker(chance, model=model).make_call(list(helper.params), 0, False)
+    helper.body.insert(0, made if chance.random() < 0.5 else If(helper.params[0] if helper.params else None, [made]))
+    return True
+
+
+def copy_and_change(model: Model, chance: random.Random) -> bool:
+    """Give one use of a helper a copy of it, and change the copy, or the helper."""
+    before = set(model.helpers)
+    if not unshare(model, chance):
+        return False
+    copy = next(number for number in model.helpers if number not in before)
+    at = list(model.helpers).index(copy)
+    helper = model.helpers[copy] if chance.random() < 0.5 else list(model.helpers.values())[at - 1]
+    block = chance.choice(list(blocks(helper.body)))
+    number = chance.randint(0, len(block))
+    if block and chance.random() < 0.4:
+        del block[min(number, len(block) - 1)]
+    else:
+        block.insert(number, Maker(chance, model=model).make_call(list(helper.params), 0, False))
+    return True
+
+
+REPAIRING: tuple[Edit, ...] = (try_again, prepare, copy_and_change)
 RESHAPING: tuple[Edit, ...] = (
     share,
     unshare,

@@ -36,7 +36,7 @@ from adversary.edits import (
     wrap_if,
 )
 from adversary.programs import CAPABILITIES, WORDS, Model, Text, make, write
-from adversary.reshaping import RESHAPING
+from adversary.reshaping import REPAIRING, RESHAPING
 from adversary.world import Faults, Step, World
 
 
@@ -76,6 +76,13 @@ MODES = {
         EVERYTHING, most=2, revisions=4, words=("a",), capabilities=("p.make",), relocations=("verified",), rough=True
     ),
     "handed": Mode(PRESERVING + CHANGING + 8 * HANDED, revisions=2, words=("a", "b"), capabilities=("p.make", "s.act")),
+    "repaired": Mode(
+        PRESERVING + CHANGING + RESHAPING + 12 * REPAIRING,
+        most=2,
+        revisions=2,
+        words=("a", "b"),
+        capabilities=("p.make", "s.act", "r.read"),
+    ),
     "again": Mode(PRESERVING + CHANGING, most=2, revisions=3, words=("a", "b"), capabilities=("p.make", "s.act")),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 
 import pytest
 from hypothesis import given
@@ -149,7 +150,28 @@ def test_the_brief_as_json_has_the_same(world: World) -> None:
 
 
 def test_a_place_that_the_present_script_has_not_is_told_in_its_own_terms(world: World) -> None:
-    """After a revision that dropped it, the brief says which source it stands in."""
+    """After a revision that was stopped before it came there, the brief says which source it stands in."""
+    from addendum.runs.revise import revise
+
+    world.failed()
+    place = "orchestrate/for.0 > orchestrate/for.0/image.generate#0"
+    head, loop, rest = FILM.partition('    for shot in plan["shots"][:3]:\n')
+    body, tail = rest.split("    film")
+    inner = "".join(f"    {line}\n" for line in f"{loop}{body}".splitlines())
+    new = '    await ctx.run("image.generate", {"prompt": "Prompt 3"})\n'
+    again = f"{head}{new}    try:\n{inner}    except CapabilityError as e:\n        raise e\n    film{tail}"
+    stop = threading.Event()
+    stop.set()
+    assert revise(world.context, "r", again, stop=stop).stop == "cancelled"
+
+    found = {site.place: site for site in brief(world.context, "r").frozen}
+
+    assert (found[place].fate, found[place].line, found[place].revision) == ("gone", 0, 1)
+    assert found["orchestrate/storyboard.plan#0"].fate == "same"
+
+
+def test_what_was_given_up_is_no_frozen_place(world: World) -> None:
+    """A model that mends the script after a revision with a drop isn't told to keep what was dropped."""
     from addendum.kernel.policy import Allowances
     from addendum.runs.revise import revise
 
@@ -162,7 +184,7 @@ def test_a_place_that_the_present_script_has_not_is_told_in_its_own_terms(world:
 
     found = {site.place: site for site in brief(world.context, "r").frozen}
 
-    assert (found[place].fate, found[place].line, found[place].revision) == ("gone", 0, 1)
+    assert place not in found
     assert found["orchestrate/storyboard.plan#0"].fate == "same"
 
 
