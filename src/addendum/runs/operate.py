@@ -11,10 +11,11 @@ from addendum.authority.catalog import WRITE
 from addendum.authority.grant import Grant
 from addendum.authority.permit import Permit
 from addendum.broker.journal import Journal
-from addendum.broker.principal import ledger_of
+from addendum.broker.principal import ledger_of, settling
 from addendum.broker.reconcile import Question, abandoned, answered, questions, unresolved, waiting
-from addendum.canon import Json
-from addendum.errors import NotFound, RunBusy, UsageError
+from addendum.canon import Digest, Json
+from addendum.errors import JournalMoved, NotFound, RunBusy, UsageError
+from addendum.ports import Beside
 from addendum.records.entries import Attempt
 from addendum.records.stored import Entry
 from addendum.runs import delegate
@@ -70,23 +71,42 @@ def approve(
 
     Returns the ones that were answered. An answer to a question is for its payload, and for one call.
 
-    While another process drives the run, the answers are left for it to pick up. Answering twice has no effect:
-    the second finds nothing open and raises `UsageError`.
+    While another process drives the run, the answers are left for it to pick up. Answering twice has no effect: the
+    second, at the same moment too, finds nothing open and raises `UsageError`.
     """
     value: Json = {"approved": approved, "note": note}
     who = by or context.operator
     with _writing(context, run) as (journal, driven):
-        found: list[Attempt | Question] = [*waiting(journal.history), *questions(journal.history)]
-        chosen = _chosen(found, which, run, "waits for an approval")
+        chosen = _chosen(_open(journal), which, run, "waits for an approval")
+        done: list[Attempt | Question] = []
         for attempt in chosen:
+            blobs: dict[Digest, bytes] = {}
             if isinstance(attempt, Question):
-                journal.append(Entry("allow", {"ask": attempt.seq, "approved": approved, "note": note, "by": who}))
+                entry = Entry("allow", {"ask": attempt.seq, "approved": approved, "note": note, "by": who})
             elif driven:
-                journal.append(Entry("answer", {"attempt": attempt.seq, "result": value, "by": who}))
+                entry = Entry("answer", {"attempt": attempt.seq, "result": value, "by": who})
             else:
                 entry, blobs = answered(attempt, value, who)
-                journal.append(entry, blobs=blobs)
-        return chosen
+            if _first(journal, attempt, entry, blobs):
+                done.append(attempt)
+        return done or _chosen(done, (), run, "waits for an approval")
+
+
+def _open(journal: Journal) -> list[Attempt | Question]:
+    return [*waiting(journal.history), *questions(journal.history)]
+
+
+def _first(journal: Journal, attempt: Attempt | Question, entry: Entry, blobs: dict[Digest, bytes]) -> bool:
+    """Write an answer if nobody has given one, whoever else writes there. Returns whether it was."""
+    while any(each.seq == attempt.seq for each in _open(journal)):
+        history = journal.history
+        beside = settling(journal.run, history, [entry]) or Beside(journal.run)
+        try:
+            journal.append(entry, blobs=blobs, beside=beside._replace(own=history.seq))
+            return True
+        except JournalMoved:
+            journal.read()
+    return False
 
 
 def permit(context: Context, run: str, given: Permit, *, note: str = "", by: str = "") -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from addendum.authority.approval import APPROVE
 from addendum.authority.catalog import Capability, Catalog
 from addendum.authority.grant import from_json
 from addendum.authority.permit import permit
@@ -137,6 +138,39 @@ def test_a_rule_asks_before_the_call_and_an_answer_is_used_once(context: Context
     journal = Journal(context.store, "r")
     assert journal.read().allowed == {}
     assert len(files.deleted) == 1
+
+
+ASKING = """async def orchestrate(ctx, args):
+    ok = await ctx.run("human.approve", {"question": "May it?"})
+    return ok["approved"]
+"""
+
+
+@pytest.mark.parametrize("source", [ONE, ASKING], ids=["a rule", "a person's call"])
+@pytest.mark.parametrize("principal", ["", "team"])
+def test_of_two_answers_at_one_moment_the_second_is_told_so(
+    context: Context, monkeypatch: pytest.MonkeyPatch, source: str, principal: str
+) -> None:
+    """Whoever said no first isn't told that it counts while somebody's yes, looked for before it, is told the same."""
+    context.catalog = Catalog([delete(), APPROVE])
+    capabilities: dict[str, Any] = {"file.delete": {}, "human.approve": {}}
+    rules = [{"when": "always", "capability": "file.delete"}]
+    data = {"capabilities": capabilities, "approval": rules, "principal": principal}
+    assert start(context, source, {}, grant=from_json(data), run="r").status == "waiting"
+    write, first = MemoryStore.append, list[int]()
+
+    def late(store: MemoryStore, run: str, entries: Any, **more: Any) -> Any:
+        monkeypatch.setattr(MemoryStore, "append", write)
+        if not first:
+            first.append(len(operate.approve(context, "r", approved=False)))
+        return write(store, run, entries, **more)
+
+    monkeypatch.setattr(MemoryStore, "append", late)
+    with pytest.raises(UsageError, match="Nothing in the run r waits"):
+        operate.approve(context, "r", approved=True)
+    assert first == [1]
+    done = resume(context, "r")
+    assert (done.status, done.stop, done.result) in [("stopped", "denied", None), ("completed", None, False)]
 
 
 def test_a_no_stops_the_run(context: Context, files: Files) -> None:
