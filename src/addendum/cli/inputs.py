@@ -193,6 +193,7 @@ def grant(name: str, known: Mapping[str, object]) -> Grant:
     except (NotJson, tomllib.TOMLDecodeError) as error:
         reason = str(error).rstrip(".")
         raise ConfigError(f"The grant {name} can't be read: {reason}.", hint="It is a TOML or JSON file.") from None
+    given.says_something(name, data)
     try:
         return given.grant(data, known)
     except ConfigError as error:

@@ -52,6 +52,7 @@ def grant(given: GrantLike, known: Mapping[str, object]) -> Grant:
             raise ConfigError(
                 f"The grant {os.fspath(given)} can't be read: {error}.", hint="It is a TOML file."
             ) from None
+        says_something(os.fspath(given), data)
     found = from_json(data)
     if "capabilities" not in data:
         return widened(found, known)
@@ -61,6 +62,14 @@ def grant(given: GrantLike, known: Mapping[str, object]) -> Grant:
             f"The grant names {unknown[0]!r}, which isn't registered.", hint=f"There are {', '.join(sorted(known))}."
         )
     return found
+
+
+def says_something(name: str, data: object) -> None:
+    """Raise `ConfigError` for a grant's file that is empty, as a full disk leaves one: it would grant everything."""
+    if data == {}:
+        raise ConfigError(
+            f"The grant {name} says nothing.", hint="One that grants everything without a limit says `limits = []`."
+        )
 
 
 def allowances(
