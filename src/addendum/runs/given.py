@@ -53,10 +53,10 @@ def grant(given: GrantLike, known: Mapping[str, object]) -> Grant:
                 f"The grant {os.fspath(given)} can't be read: {error}.", hint="It is a TOML file."
             ) from None
     found = from_json(data)
-    if "capabilities" not in data and not found.limits:
+    if "capabilities" not in data and not (found.limits or found.approvals):
         raise ConfigError(
-            "The grant names neither capabilities nor limits, so nothing says what it grants.",
-            hint="Name what may be called under capabilities. One with limits alone is about every capability.",
+            "The grant has neither capabilities, nor limits, nor rules of approval: nothing says what it grants.",
+            hint="Name what may be called under capabilities. One with limits or rules alone is about every capability.",
         )
     named(found, known)
     return found if "capabilities" in data else widened(found, known)

@@ -19,7 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-from addendum.errors import SandboxMissing
+from addendum.errors import SandboxCrashed, SandboxMissing
 from addendum.sandbox import seccomp
 
 BASE: Final = (
@@ -42,33 +42,50 @@ BASE: Final = (
 """What every sandbox under bubblewrap gets. It is started with an empty environment too: `--clearenv` alone leaves the
 host's one readable in /proc/1/environ."""
 PROBE_SECONDS: Final = 20.0
+KILLED: Final = 128
+"""What an exit code is above, or below zero, where a signal ended the program, or the one that it started."""
 MISSING: Final = "Install bubblewrap (Debian: `apt install bubblewrap`), or choose another backend."
 
 
 @lru_cache(maxsize=1)
 def bubblewrap() -> tuple[str | None, str]:
-    """Return the path of a bubblewrap that works here, or None and why not. Asked once per process."""
+    """Return the path of a bubblewrap that works here, or None and why not. Asked once per process.
+
+    One that is killed, or doesn't end in time, says neither: a script would run without it where there is one. Raises
+    `SandboxCrashed` if that happens again."""
     path = shutil.which("bwrap", path="/usr/local/bin:/usr/bin:/bin")
     if path is None or not sys.platform.startswith("linux"):
         return None, "bubblewrap isn't installed"
+    for _ in range(2):
+        try:
+            ran = _probe(path)
+        except subprocess.TimeoutExpired:
+            continue
+        except OSError as error:
+            return None, f"bubblewrap doesn't start ({error})"
+        if ran.returncode == 0:
+            return path, ""
+        if 0 < ran.returncode < KILLED:
+            said = ran.stderr.decode("utf-8", "replace").strip()[:200]
+            return None, f"bubblewrap can't make a namespace here ({said})"
+    raise SandboxCrashed(
+        "Bubblewrap was asked whether it can confine a script here, and was killed or gave no answer.",
+        hint="Run it again; the machine may have been out of memory, or very busy.",
+    )
+
+
+def _probe(path: str) -> subprocess.CompletedProcess[bytes]:
     true = shutil.which("true", path="/usr/bin:/bin") or "/bin/true"
-    try:
-        ran = subprocess.run(
-            [path, *BASE, *binds(libraries(true)), "--ro-bind", os.path.realpath(true), "/probe", "/probe"],
-            env={},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            timeout=PROBE_SECONDS,
-            check=False,
-            start_new_session=True,  # ^C in a terminal goes to every process there: it says nothing of bubblewrap
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return None, f"bubblewrap doesn't start ({error})"
-    if ran.returncode:
-        said = ran.stderr.decode("utf-8", "replace").strip()[:200]
-        return None, f"bubblewrap can't make a namespace here ({said})"
-    return path, ""
+    return subprocess.run(
+        [path, *BASE, *binds(libraries(true)), "--ro-bind", os.path.realpath(true), "/probe", "/probe"],
+        env={},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        timeout=PROBE_SECONDS,
+        check=False,
+        start_new_session=True,  # ^C in a terminal goes to every process there: it says nothing of bubblewrap
+    )
 
 
 @lru_cache(maxsize=64)

@@ -50,6 +50,16 @@ def test_a_text_that_no_file_can_be_named_is_json(here: Path) -> None:
             inputs.args(text, None)
 
 
+@pytest.mark.parametrize("text", ["", "# what a run may do\n", "{}"])
+def test_a_grant_that_is_empty_grants_nothing(here: Path, text: str) -> None:
+    """A full disk leaves such a file, and one without capabilities grants all of them."""
+    (here / "grant.toml").write_text(text, "utf-8")
+    with pytest.raises(ConfigError, match="nothing says what it grants"):
+        inputs.grant("grant.toml", {"a.b": 1})
+    (here / "grant.toml").write_text('approval = [{capability = "a.b"}]\n', "utf-8")
+    assert set(inputs.grant("grant.toml", {"a.b": 1}).capabilities) == {"a.b"}
+
+
 def test_a_script_is_called_as_its_file(here: Path) -> None:
     """A name that is no text gets its replacement character: it goes into the journal."""
     assert inputs.label("folder/é.py") == "é.py"

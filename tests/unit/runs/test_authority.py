@@ -577,7 +577,7 @@ def test_a_rule_about_nothing_is_refused(context: Context) -> None:
 @pytest.mark.parametrize("empty", [{}, {"worst_case": "at_run_time"}, {"principal": "team", "limits": []}])
 def test_a_grant_that_says_nothing_grants_nothing(context: Context, empty: dict[str, Any]) -> None:
     """A file that was cut off is no unlimited authority; one with limits alone is about everything under them."""
-    with pytest.raises(ConfigError, match="neither capabilities nor limits"):
+    with pytest.raises(ConfigError, match="neither capabilities, nor limits"):
         given.grant(empty, context.catalog)
     limits = [{"meter": "calls", "max": 1}]
     assert set(given.grant({**empty, "limits": limits}, context.catalog).capabilities) == set(context.catalog)

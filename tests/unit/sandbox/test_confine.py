@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.sandboxes import need
 
+from addendum.errors import SandboxCrashed
 from addendum.sandbox import confine
 from addendum.sandbox.confine import MontyLauncher
 
@@ -50,6 +51,28 @@ def test_an_interrupt_is_not_for_what_is_asked(asks: str, tmp_path: Path) -> Non
     os.write(held, b"\n")
     assert host.communicate(timeout=60)[0] == "stopping\nTrue\n"
     os.close(held)
+
+
+@pytest.mark.parametrize("does", ["kill -9 $$", "exit 137", "kill -STOP $$"])
+def test_a_bubblewrap_that_is_killed_is_not_taken_for_none(
+    does: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a machine that is out of memory, say. Where there is none, Monty runs without one: here nothing runs."""
+    times, program = tmp_path / "times", tmp_path / "bwrap"
+    program.write_text(f"#!/bin/sh\necho x >>'{times}'\n[ -e '{tmp_path}/well' ] || {does}\n", "utf-8")
+    program.chmod(0o700)
+    monkeypatch.setattr(confine.shutil, "which", lambda name, path=None: str(program) if name == "bwrap" else name)
+    monkeypatch.setattr(confine, "libraries", lambda binary: ())
+    monkeypatch.setattr(confine, "PROBE_SECONDS", 0.5)
+    confine.bubblewrap.cache_clear()
+    try:
+        with pytest.raises(SandboxCrashed):
+            MontyLauncher.find(require_confined=False)
+        assert len(times.read_text("utf-8").splitlines()) == 2
+        (tmp_path / "well").touch()
+        assert confine.bubblewrap() == (str(program), "")
+    finally:
+        confine.bubblewrap.cache_clear()
 
 
 def test_a_worker_that_starts_when_its_host_is_gone_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
