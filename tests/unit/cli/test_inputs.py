@@ -56,7 +56,7 @@ def test_a_grant_that_is_empty_grants_nothing(here: Path, text: str) -> None:
     (here / "grant.toml").write_text(text, "utf-8")
     with pytest.raises(ConfigError, match="nothing says what it grants"):
         inputs.grant("grant.toml", {"a.b": 1})
-    (here / "grant.toml").write_text('approval = [{capability = "a.b"}]\n', "utf-8")
+    (here / "grant.toml").write_text('approval = [{capability = "a.b", when = "always"}]\n', "utf-8")
     assert set(inputs.grant("grant.toml", {"a.b": 1}).capabilities) == {"a.b"}
 
 
