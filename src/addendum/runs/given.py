@@ -56,7 +56,7 @@ def grant(given: GrantLike, known: Mapping[str, object]) -> Grant:
     if "capabilities" not in data and not (found.limits or found.approvals):
         raise ConfigError(
             "The grant has neither capabilities, nor limits, nor rules of approval: nothing says what it grants.",
-            hint="Name what may be called under capabilities. One with limits or rules alone is about every capability.",
+            hint="Name what may be called under capabilities. With limits or rules alone it is about every one.",
         )
     named(found, known)
     return found if "capabilities" in data else widened(found, known)
