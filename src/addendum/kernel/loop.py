@@ -39,6 +39,9 @@ from addendum.kernel.sources import Fate
 from addendum.ports import End, FanOut, Handed, Issued, RaceEnded, Said, Served, Turn
 from addendum.records.history import Record
 
+PRETENDED: Final = frozenset({"ctx.race", "ctx.sleep"})
+"""Recorded reads that stop no shadow: their answers depend on nothing outside."""
+
 
 @dataclass(frozen=True, slots=True)
 class Start:
@@ -454,10 +457,10 @@ class Loop:
         self.claims.handed[record.seq] = call.identity
         if not record.ok:
             self.handled.handed(record.seq, call.parts)
+        if record.source == self.claims.revision and record.capability not in PRETENDED:
+            self.claims.beyond = True
         if record.is_read:
             return
-        if record.source == self.claims.revision:
-            self.claims.beyond = True
         replayed = record.seq not in self._new
         self.served += replayed
         if self.notice is not None:

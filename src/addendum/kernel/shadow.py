@@ -9,7 +9,20 @@ from typing import Protocol
 from addendum.canon import Json
 from addendum.identity import JOIN
 from addendum.kernel.calls import Call
-from addendum.kernel.loop import Astray, Bind, Finished, HandOver, Held, Loop, Reply, Settle, Start, Suspended, Wait
+from addendum.kernel.loop import (
+    PRETENDED,
+    Astray,
+    Bind,
+    Finished,
+    HandOver,
+    Held,
+    Loop,
+    Reply,
+    Settle,
+    Start,
+    Suspended,
+    Wait,
+)
 from addendum.ports import Answer, End, Session, Turn
 from addendum.records.history import Record
 from addendum.records.outcome import Outcome
@@ -68,7 +81,7 @@ def shadow(
     loop: Loop,
     carrier: Carrier,
     made_up: dict[int, Json],
-    pretend: frozenset[str] = frozenset({"ctx.race", "ctx.sleep"}),
+    pretend: frozenset[str] = PRETENDED,
 ) -> Shadow | Astray:
     """Replay a candidate. What is in `pretend` is answered without a record, as its answer depends on nothing outside:
     these results are put into `made_up`, by the sequence number that stands for a record's, before they are handed
