@@ -32,7 +32,7 @@ from addendum.identity import JOIN
 from addendum.kernel import binding
 from addendum.kernel.batch import MOST, Batches
 from addendum.kernel.binding import Binding
-from addendum.kernel.calls import Call, Handled
+from addendum.kernel.calls import Call, Handled, raced
 from addendum.kernel.claims import Ambiguous, Claims
 from addendum.kernel.equals import EqualKey
 from addendum.kernel.sources import Fate
@@ -457,8 +457,8 @@ class Loop:
         self.claims.handed[record.seq] = call.identity
         if not record.ok:
             self.handled.handed(record.seq, call.parts)
-        if record.source == self.claims.revision and record.capability not in PRETENDED:
-            self.claims.beyond = True
+        if record.source == self.claims.revision and not self.claims.beyond:
+            self.claims.beyond = record.capability not in PRETENDED or self._overtook(call)
         if record.is_read:
             return
         replayed = record.seq not in self._new
@@ -473,6 +473,12 @@ class Loop:
                     "ok": record.ok,
                 }
             )
+
+    def _overtook(self, call: Call) -> bool:
+        """Whether a sleep was over while another branch of its race waits for new work: a shadow can't know that."""
+        if call.capability != "ctx.sleep" or not self.claims.revision:
+            return False
+        return raced(call, [other for other in self.pending.values() if other.capability not in PRETENDED])
 
     def _tell(self, event: dict[str, Any]) -> None:
         if self.notice is None:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from addendum.canon import Json
-from addendum.identity import JOIN
-from addendum.kernel.calls import Call
+from addendum.kernel.calls import Call, raced
 from addendum.kernel.loop import (
     PRETENDED,
     Astray,
@@ -127,24 +126,9 @@ def shadow(
                 reply = [_pretend(call, made_up, found) for call in now] or Held()
             case Wait():
                 waiting = [call for call in loop.pending.values() if call.number in held]
-                over = [call for call in asleep if call.number in loop.pending and not _raced(call, waiting)]
+                over = [call for call in asleep if call.number in loop.pending and not raced(call, waiting)]
                 asleep = [call for call in asleep if call not in over]
                 reply = [_pretend(call, made_up, found) for call in over]
-
-
-def _raced(call: Call, waiting: list[Call]) -> bool:
-    """Whether a race that a call is in may be won by another branch, which waits for new work: nobody knows."""
-    prefix = ""
-    for frame in call.parts.path:
-        at = f"{prefix}{frame}"
-        if frame.kind == "branch" and frame.position.rpartition("/")[2].startswith("race#"):
-            race = at.rpartition("[")[0] + "["
-            if any(
-                other.identity.startswith(race) and not other.identity.startswith(f"{at}{JOIN}") for other in waiting
-            ):
-                return True
-        prefix = f"{at}{JOIN}"
-    return False
 
 
 def _pretend(call: Call, made_up: dict[int, Json], found: Shadow) -> Record:
