@@ -86,3 +86,13 @@ def test_a_violation_of_the_envelope_says_which_capability_it_is_about() -> None
     assert report.violations[0].to_json()["capability"] == "image.generate"
     (excess,) = compare(report.facts, {"text.generate": 0})
     assert excess.capability == "text.generate"
+
+
+def test_what_is_added_to_a_list_and_is_lazy_is_said_once() -> None:
+    """With one way to write it."""
+    text = """async def orchestrate(ctx, args):
+    xs = [1]
+    xs += zip(xs, xs)
+    return xs
+"""
+    assert [(v.line, v.fix) for v in check(text).violations] == [(3, "Write `list(zip(...))`.")]

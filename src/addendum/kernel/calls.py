@@ -96,3 +96,19 @@ class Handled:
     def open(self) -> list[int]:
         """The failures that would be open if the run ended in an error now."""
         return sorted(self.waiting)
+
+
+def raced(call: Call, waiting: list[Call]) -> bool:
+    """Whether a race that a call is in may be won by another branch, which waits for new work: nobody knows."""
+    prefix = ""
+    for frame in call.parts.path:
+        at = f"{prefix}{frame}"
+        if frame.kind == "branch" and frame.position.rpartition("/")[2].startswith("race#"):
+            race = at.rpartition("[")[0] + "["
+            if any(
+                other.identity.startswith(race) and not other.identity.startswith(f"{at}{ids.JOIN}")
+                for other in waiting
+            ):
+                return True
+        prefix = f"{at}{ids.JOIN}"
+    return False

@@ -32,12 +32,15 @@ from addendum.identity import JOIN
 from addendum.kernel import binding
 from addendum.kernel.batch import MOST, Batches
 from addendum.kernel.binding import Binding
-from addendum.kernel.calls import Call, Handled
+from addendum.kernel.calls import Call, Handled, raced
 from addendum.kernel.claims import Ambiguous, Claims
 from addendum.kernel.equals import EqualKey
 from addendum.kernel.sources import Fate
 from addendum.ports import End, FanOut, Handed, Issued, RaceEnded, Said, Served, Turn
 from addendum.records.history import Record
+
+PRETENDED: Final = frozenset({"ctx.race", "ctx.sleep"})
+"""Recorded reads that stop no shadow: their answers depend on nothing outside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,10 +457,10 @@ class Loop:
         self.claims.handed[record.seq] = call.identity
         if not record.ok:
             self.handled.handed(record.seq, call.parts)
+        if record.source == self.claims.revision and not self.claims.beyond:
+            self.claims.beyond = record.capability not in PRETENDED or self._overtook(call)
         if record.is_read:
             return
-        if record.source == self.claims.revision:
-            self.claims.beyond = True
         replayed = record.seq not in self._new
         self.served += replayed
         if self.notice is not None:
@@ -470,6 +473,12 @@ class Loop:
                     "ok": record.ok,
                 }
             )
+
+    def _overtook(self, call: Call) -> bool:
+        """Whether a sleep was over while another branch of its race waits for new work: a shadow can't know that."""
+        if call.capability != "ctx.sleep" or not self.claims.revision:
+            return False
+        return raced(call, [other for other in self.pending.values() if other.capability not in PRETENDED])
 
     def _tell(self, event: dict[str, Any]) -> None:
         if self.notice is None:

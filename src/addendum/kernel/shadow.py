@@ -7,9 +7,21 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from addendum.canon import Json
-from addendum.identity import JOIN
-from addendum.kernel.calls import Call
-from addendum.kernel.loop import Astray, Bind, Finished, HandOver, Held, Loop, Reply, Settle, Start, Suspended, Wait
+from addendum.kernel.calls import Call, raced
+from addendum.kernel.loop import (
+    PRETENDED,
+    Astray,
+    Bind,
+    Finished,
+    HandOver,
+    Held,
+    Loop,
+    Reply,
+    Settle,
+    Start,
+    Suspended,
+    Wait,
+)
 from addendum.ports import Answer, End, Session, Turn
 from addendum.records.history import Record
 from addendum.records.outcome import Outcome
@@ -68,7 +80,7 @@ def shadow(
     loop: Loop,
     carrier: Carrier,
     made_up: dict[int, Json],
-    pretend: frozenset[str] = frozenset({"ctx.race", "ctx.sleep"}),
+    pretend: frozenset[str] = PRETENDED,
 ) -> Shadow | Astray:
     """Replay a candidate. What is in `pretend` is answered without a record, as its answer depends on nothing outside:
     these results are put into `made_up`, by the sequence number that stands for a record's, before they are handed
@@ -114,24 +126,9 @@ def shadow(
                 reply = [_pretend(call, made_up, found) for call in now] or Held()
             case Wait():
                 waiting = [call for call in loop.pending.values() if call.number in held]
-                over = [call for call in asleep if call.number in loop.pending and not _raced(call, waiting)]
+                over = [call for call in asleep if call.number in loop.pending and not raced(call, waiting)]
                 asleep = [call for call in asleep if call not in over]
                 reply = [_pretend(call, made_up, found) for call in over]
-
-
-def _raced(call: Call, waiting: list[Call]) -> bool:
-    """Whether a race that a call is in may be won by another branch, which waits for new work: nobody knows."""
-    prefix = ""
-    for frame in call.parts.path:
-        at = f"{prefix}{frame}"
-        if frame.kind == "branch" and frame.position.rpartition("/")[2].startswith("race#"):
-            race = at.rpartition("[")[0] + "["
-            if any(
-                other.identity.startswith(race) and not other.identity.startswith(f"{at}{JOIN}") for other in waiting
-            ):
-                return True
-        prefix = f"{at}{JOIN}"
-    return False
 
 
 def _pretend(call: Call, made_up: dict[int, Json], found: Shadow) -> Record:

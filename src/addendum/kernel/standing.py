@@ -38,8 +38,8 @@ class Standing:
     made: dict[str, EqualKey] = field(default_factory=dict)
     """Every identity that the candidate has called so far, with what it asked for."""
     beyond: bool = False
-    """Whether something was handed over that this revision paid for: what the candidate calls from then on, no shadow
-    reached, and rule 3 comes first."""
+    """Whether something was handed over that this revision paid for, or read from the clock or by chance: what the
+    candidate calls from then on, no shadow reached, and rule 3 comes first."""
     widths: dict[str, int | tuple[str, ...]] = field(default_factory=dict)
     _parsed: dict[str, Identity] = field(default_factory=dict)
     _vacant: set[int] = field(default_factory=set)

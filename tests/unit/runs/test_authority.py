@@ -550,7 +550,11 @@ def test_a_narrowing_that_would_let_everything_through_is_refused(
 def test_a_narrowing_has_every_word_of_json_schema(context: Context, files: Files) -> None:
     """Names of properties and values are none of its words, whatever they are."""
     where = {
-        "properties": {"path": {"type": "string", "enum": ["a", "b"], "title": "t"}, "enums": {"const": {"any": 1}}},
+        "properties": {
+            "path": {"type": "string", "enum": ["a", "b"], "title": "t"},
+            "enums": {"const": {"any": 1}},
+            "tags": {"contains": {"const": "t"}, "minContains": 0, "maxContains": 2},
+        },
         "required": ["path"],
         "if": {"minProperties": 9},
         "then": False,

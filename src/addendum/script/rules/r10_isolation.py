@@ -72,6 +72,8 @@ def _added(subject: Subject) -> Iterator[Violation]:
     unlike = {problem.node for problem in subject.bounds.problems if problem.kind == "unlike"}
     for node in subject.nodes(ast.AugAssign):
         func = node.value.func if isinstance(node.value, ast.Call) else None
+        if isinstance(func, ast.Name) and func.id in lazy.LAZY:
+            continue  # that it isn't consumed is said of it, and a list of it can be added
         viewed = isinstance(func, ast.Attribute) and func.attr in ("keys", "values", "items")
         if node in unlike or (viewed and isinstance(node.op, ast.Add)):
             to = subject.text(node.target)

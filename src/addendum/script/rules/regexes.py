@@ -21,6 +21,8 @@ from addendum.script.rules.subject import Subject
 _PATTERNED: Final = frozenset({"match", "search", "fullmatch", "findall", "finditer", "sub", "split", "compile"})
 _ALL: Final = frozenset({"findall", "finditer", "sub", "split", "compile"})
 """Functions that go on behind a match of nothing, and what they may be methods of."""
+_SEEKING: Final = frozenset({"match", "search", "fullmatch", "findall", "finditer"})
+"""Methods of a pattern that take the text, and on some backends nothing else."""
 _SETS: Final = ("&&", "--", "~~", "||")
 _REPLACED: Final = re.compile(r"\\(?!\\|g<|[1-9](?!\d)).?|\\\\", re.DOTALL)
 _UNKNOWN: Final = "x"
@@ -37,12 +39,15 @@ def check(subject: Subject) -> Iterator[Violation]:
             continue
         if isinstance(func.value, ast.Name) and func.value.id == "re" and subject.scope.bindings(func.value) == [None]:
             yield from _function(subject, call, func.attr)
-        elif func.attr in ("search", "match", "fullmatch", "finditer", "findall") and len(call.args) > 1:
-            yield _here(subject, call, "{} gives a pattern more than a text.", "Cut the text with a slice.")
+        elif func.attr in _SEEKING and (len(call.args) > 1 or call.keywords):
+            what = "{} gives a pattern more than a text, or gives it by name."
+            yield _here(subject, call, what, "Cut the text with a slice, and pass it alone.")
         elif func.attr == "groups" and (call.args or call.keywords):
             yield _here(subject, call, "{} gives `groups` a default.", "Write `[g or default for g in m.groups()]`.")
-        elif func.attr == "sub" and call.args:
-            yield from _replacement(subject, call.args[0])
+        elif func.attr == "sub":
+            replacement = call.args[0] if call.args else {each.arg: each.value for each in call.keywords}.get("repl")
+            if replacement is not None:
+                yield from _replacement(subject, replacement)
 
 
 def _function(subject: Subject, call: ast.Call, name: str) -> Iterator[Violation]:
@@ -98,7 +103,7 @@ def _odd_letters(text: str) -> Iterator[tuple[str, str]]:
     while at < len(text):
         letter = text[at]
         if letter == "\\":
-            if text[at + 1 : at + 2] in ("0", "N"):
+            if text[at + 1 : at + 2] in ("0", "N", "<", ">"):
                 yield f"`{text[at : at + 2]}` in {{}} is not on every backend.", "Write `\\xhh` or the letter itself."
             at += 2
             continue
