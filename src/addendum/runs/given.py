@@ -130,7 +130,10 @@ def narrowing(what: str, schema: Mapping[str, Any]) -> None:
     """Check a schema that says which payloads may pass. Raises `ConfigError` for one that can't be used, and for a word
     that JSON Schema doesn't have: it would let everything through."""
     check_schema(what, schema)
-    known = {*jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator).VALIDATORS, *_SAID}
+    kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    known = {*kind.VALIDATORS, *kind.META_SCHEMA.get("properties", ()), *_SAID}
+    if "unevaluatedItems" in known:
+        known |= {"minContains", "maxContains", "$recursiveAnchor"}  # looked at with `contains`, or a reference
     for word in _words(schema):
         if word not in known:
             raise ConfigError(
