@@ -252,9 +252,9 @@ class Claims(Standing):
         return None if position is None else position.fingerprint
 
     def diverges(self, call: Call) -> Record | None:
-        """Rule 5: the record at the call's own, intact identity that isn't equal and that nobody claimed."""
+        """Rule 5: the record at the call's own, intact identity that isn't equal and that nobody claimed or gave up."""
         record = self.prefix.get(call.identity)
-        if record is None or record.seq in self.claimed or not record.ok or record.is_read:
+        if record is None or record.seq in self.claimed or not record.ok or record.is_read or record.given_up:
             return None
         return record if record.call != call.call and self.fate(record) is Fate.SAME else None
 
