@@ -49,15 +49,21 @@ def _function(subject: Subject, call: ast.Call, name: str) -> Iterator[Violation
     named = {keyword.arg: keyword.value for keyword in call.keywords}
     pattern = call.args[0] if call.args else named.get("pattern")
     if name in _PATTERNED and pattern is not None:
-        lined = any(
-            isinstance(part, ast.Attribute) and part.attr in ("M", "MULTILINE")
-            for value in (*call.args[1:], *named.values())
-            for part in ast.walk(value)
-        )
+        lined = any(_by_lines(subject, value) for value in (*call.args[1:], *named.values()))
         yield from _pattern(subject, pattern, name, lined=lined)
     replacement = call.args[1] if len(call.args) > 1 else named.get("repl")
     if name == "sub" and replacement is not None:
         yield from _replacement(subject, replacement)
+
+
+def _by_lines(subject: Subject, flags: ast.expr) -> bool:
+    """Whether flags say that `$` is the end of each line, or a constant among them does."""
+    parts = list(ast.walk(flags))
+    for name in [part for part in parts if isinstance(part, ast.Name)]:
+        bound = subject.scope.bindings(name)
+        if bound is not None and len(bound) == 1 and isinstance(bound[0], ast.expr):
+            parts += ast.walk(bound[0])
+    return any(isinstance(part, ast.Attribute) and part.attr in ("M", "MULTILINE") for part in parts)
 
 
 def _pattern(subject: Subject, node: ast.expr, function: str, *, lined: bool) -> Iterator[Violation]:
