@@ -70,6 +70,8 @@ def read(path: Path) -> PlanFile:
     try:
         if data["format"] != FORMAT:
             raise KeyError("format")
+        if not isinstance(data["run"], str) or not isinstance(data["source"], str | None):
+            raise TypeError("run, source")
         allowed = data["allowances"]
         supersede = allowed["supersede"]
         Policy().override(data["policy"])

@@ -171,7 +171,7 @@ class Claims(Standing):
         """
         if call.is_read or self.known(call):
             return None
-        moved = [record for record in self.moved_calls.get(call.call, ()) if record.ok]
+        moved = [record for record in self.moved_calls.get(call.call, ()) if record.ok and not self.given_up(record)]
         own = [record for record in moved if self.stood(record)[0] == call.identity]
         known: dict[tuple[int, str, str], bool] = {}
         rest = [record for record in moved if not self.had_it(record, call) and not self._had_room(record, call, known)]

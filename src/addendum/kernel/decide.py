@@ -106,8 +106,8 @@ class Rule:
         record = self.claims.prefix.get(call.identity)
         if record is None or not record.ok:
             return self._tried(call, record)
-        if record.is_read or record.seq in self.claims.claimed or record.call == call.call:
-            return None
+        if record.is_read or record.given_up or record.seq in self.claims.claimed or record.call == call.call:
+            return None  # what was given up needs no new version: it waits for whoever puts its call back
         if record.seq in self.expected or not (self.allowances.may_supersede(call.identity) or self._allowed(record)):
             return None
         return record

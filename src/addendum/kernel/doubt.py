@@ -28,7 +28,7 @@ def exchanged(claims: Claims, keys: Iterable[EqualKey] | None = None) -> list[Am
     """Return the equal calls that may have taken each other's records, one of them moved. `keys`: only those."""
     found: list[Ambiguous] = []
     for key in list(claims.moved_calls) if keys is None else keys:
-        moved = [record for record in claims.moved_calls.get(key, ()) if record.ok]
+        moved = [record for record in claims.moved_calls.get(key, ()) if record.ok and not claims.given_up(record)]
         if not moved or moved[0].is_read:
             continue
         pairs = [
@@ -42,8 +42,8 @@ def exchanged(claims: Claims, keys: Iterable[EqualKey] | None = None) -> list[Am
 
 
 def _earlier(claims: Claims, record: Record) -> bool:
-    """Whether a record is a result from before the candidate."""
-    return record.ok and (not claims.revision or record.source != claims.revision)
+    """Whether a record is a result from before the candidate, that nobody gave up."""
+    return record.ok and (not claims.revision or record.source != claims.revision) and not claims.given_up(record)
 
 
 def _kept(claims: Claims, pairs: list[Pair], moved: list[Record]) -> list[Ambiguous]:

@@ -113,6 +113,10 @@ class Standing:
                 branch = ids.JOIN.join([str(outer) for outer in frames[: number + 1]])
                 yield branch, inner.text if inner.kind == "site" and inner.handed else inner.function
 
+    def given_up(self, record: Record) -> bool:
+        """Whether a record was given up before the candidate, and makes nothing ambiguous, whoever has it now."""
+        return bool(record.given_up or (self.revision and record.returned == self.revision))
+
     def at(self, record: Record) -> tuple[str | None, int]:
         """Return where a record stands, and the revision in whose terms that is. One that has no identity, as the
         candidate put another record there, stands where it stood: a plan says so, too."""

@@ -51,6 +51,8 @@ class Record:
     """The seq of the rebind by which it came in late (see `order`), 0 if it didn't."""
     given_up: int = 0
     """The revision that dropped it, 0 if none did or a call has it again. Until then it stays, but stops nothing."""
+    returned: int = 0
+    """The revision in which a call had it again after that, 0 if it never was given up."""
 
     def leave(self, revision: int) -> None:
         """Remember where it stood before a revision, whatever that revision does to it."""
@@ -257,7 +259,8 @@ class History:
         self.prefix[identity] = record
         record.identity = identity
         record.revision = revision
-        record.given_up = 0
+        if record.given_up:
+            record.given_up, record.returned = 0, revision
 
     # --- the fold, one method a kind ---------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from addendum.kernel.policy import Allowances, Policy
 from addendum.rehearse.compare import Mismatch, compare
 from addendum.rehearse.scenario import Scenario, Step
 from addendum.runs.context import Context
+from addendum.runs.given import named
 from addendum.runs.operate import UNKNOWN, approve, reconcile, set_grant
 from addendum.runs.query import certified
 from addendum.runs.result import StepResult
@@ -96,11 +97,13 @@ def provider_of(scenario: Scenario) -> DemoProvider:
 def grant_of(value: Any) -> Grant:
     """Return the grant that a scenario describes: every demo capability without limits if it names none.
 
-    A grant that names only limits grants every demo capability under them.
+    A grant that names only limits grants every demo capability under them. Raises `ConfigError` as a run does for one
+    that names what there isn't: its rule would ask about nothing, and the rehearsal pass.
     """
     if value is None:
         return everything(CATALOG)
     grant = from_json(value)
+    named(grant, CATALOG)
     return grant if "capabilities" in value else widened(grant, CATALOG)
 
 

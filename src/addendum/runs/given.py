@@ -130,8 +130,10 @@ def narrowing(what: str, schema: Mapping[str, Any]) -> None:
     """Check a schema that says which payloads may pass. Raises `ConfigError` for one that can't be used, and for a word
     that JSON Schema doesn't have: it would let everything through."""
     check_schema(what, schema)
-    held = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator).VALIDATORS
-    known = {*held, *_SAID, *(_COUNTED if "dependentRequired" in held else ())}
+    kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    known = {*kind.VALIDATORS, *kind.META_SCHEMA.get("properties", ()), *_SAID}
+    if "unevaluatedItems" in known:
+        known |= {"minContains", "maxContains", "$recursiveAnchor"}  # looked at with `contains`, or a reference
     for word in _words(schema):
         if word not in known:
             raise ConfigError(
@@ -184,8 +186,6 @@ _SAID: Final = frozenset(
     ]
 )
 """Words of a schema that no value is held against by themselves."""
-_COUNTED: Final = ("minContains", "maxContains")
-"""Words that belong to `contains`, since 2019-09."""
 _NAMED: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies")
 _VALUES: Final = ("const", "enum", "default", "examples", "required", "dependentRequired", "$vocabulary")
 

@@ -39,6 +39,14 @@ def test_another_file_is_refused(tmp_path: Path, change: str) -> None:
         planfile.read(tmp_path / "plan.json")
 
 
+@pytest.mark.parametrize("change", [{"source": 5}, {"run": ["r"]}])
+def test_a_part_that_is_no_text_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    """It was an internal error, from wherever the text was wanted first."""
+    (tmp_path / "plan.json").write_text(json.dumps({**PLAN.to_json(), **change}), "utf-8")
+    with pytest.raises(UsageError, match="is no plan"):
+        planfile.read(tmp_path / "plan.json")
+
+
 def test_a_policy_that_there_is_not_is_refused(tmp_path: Path) -> None:
     """A file that was edited is checked as the options are."""
     (tmp_path / "plan.json").write_text(json.dumps({**PLAN.to_json(), "policy": {"relocation": "loose"}}), "utf-8")

@@ -33,7 +33,7 @@ SLIP = """
 name: a slip in a grant
 steps:
   - run: 'async def orchestrate(ctx, args): return 1'
-  - grant: {capabilities: {image.generate: {limits: [{meter: callz, max: 1}]}}}
+  - grant: {GRANT}
   - approve: true
   - resume: true
     expect: {status: completed}
@@ -41,11 +41,21 @@ steps:
 
 
 @pytest.mark.slow
-def test_a_step_that_ends_in_an_error_has_not_passed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("grant", "slip"),
+    [
+        ("capabilities: {image.generate: {limits: [{meter: callz, max: 1}]}}", "callz"),
+        ("approval: [{when: always, capability: mail.sent}]", "mail.sent"),
+        ("limits: [], forbid_together: [[mail.send, private_reads]]", "private_reads"),
+    ],
+)
+def test_a_step_that_ends_in_an_error_has_not_passed(
+    grant: str, slip: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Whatever is expected of the others: what they rest on was never done. Answers to nothing are none."""
     path = tmp_path / "slip.yaml"
-    path.write_text(SLIP, "utf-8")
+    path.write_text(SLIP.replace("GRANT", grant), "utf-8")
     assert main(["rehearse", str(path), "--json"]) == 3
     (found,) = json.loads(capsys.readouterr().out)["mismatches"]
     assert (found["step"], found["key"], found["seen"]) == (2, "status", "error")
-    assert "callz" in found["because"]
+    assert slip in found["because"]

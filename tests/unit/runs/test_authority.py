@@ -563,6 +563,20 @@ def test_a_narrowing_has_every_word_of_json_schema(context: Context, files: File
     assert go(context, ONE, own={"where": where}).status == "completed"
 
 
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"properties": {"tags": {"contains": {"const": "x"}, "minContains": 1, "maxContains": 2}}},
+        {"$schema": "https://json-schema.org/draft/2019-09/schema", "$recursiveAnchor": True},
+        {"$schema": "http://json-schema.org/draft-04/schema#", "id": "x:y", "maximum": 3, "exclusiveMaximum": True},
+    ],
+)
+def test_a_narrowing_has_words_that_others_of_its_schema_look_at(
+    context: Context, files: Files, where: dict[str, Any]
+) -> None:
+    assert go(context, ONE, own={"where": where}).status == "completed"
+
+
 def test_a_rule_about_nothing_is_refused(context: Context) -> None:
     """A name with a slip in it would never be asked about, and never be held together with another one."""
     catalog = context.catalog

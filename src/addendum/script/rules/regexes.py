@@ -54,15 +54,21 @@ def _function(subject: Subject, call: ast.Call, name: str) -> Iterator[Violation
     named = {keyword.arg: keyword.value for keyword in call.keywords}
     pattern = call.args[0] if call.args else named.get("pattern")
     if name in _PATTERNED and pattern is not None:
-        lined = any(
-            isinstance(part, ast.Attribute) and part.attr in ("M", "MULTILINE")
-            for value in (*call.args[1:], *named.values())
-            for part in ast.walk(value)
-        )
+        lined = any(_by_lines(subject, value) for value in (*call.args[1:], *named.values()))
         yield from _pattern(subject, pattern, name, lined=lined)
     replacement = call.args[1] if len(call.args) > 1 else named.get("repl")
     if name == "sub" and replacement is not None:
         yield from _replacement(subject, replacement)
+
+
+def _by_lines(subject: Subject, flags: ast.expr) -> bool:
+    """Whether flags say that `$` is the end of each line, or a constant among them does."""
+    parts = list(ast.walk(flags))
+    for name in [part for part in parts if isinstance(part, ast.Name)]:
+        bound = subject.scope.bindings(name)
+        if bound is not None and len(bound) == 1 and isinstance(bound[0], ast.expr):
+            parts += ast.walk(bound[0])
+    return any(isinstance(part, ast.Attribute) and part.attr in ("M", "MULTILINE") for part in parts)
 
 
 def _pattern(subject: Subject, node: ast.expr, function: str, *, lined: bool) -> Iterator[Violation]:
@@ -84,12 +90,17 @@ def _pattern(subject: Subject, node: ast.expr, function: str, *, lined: bool) ->
         return
     if parsed.state.flags & (re.ASCII | re.LOCALE):
         yield _here(subject, node, "{} has a flag that isn't on every backend.", "Write `[A-Za-z0-9_]` for `\\w`.")
-    ends = {str(part) for part in _ends(parsed)}
+    ends = {str(what) for name, what in _parts(parsed) if name == "AT"}
     if "AT_END_STRING" in ends and function != "fullmatch":
         yield _here(subject, node, "`\\Z` in {} is not the same place on every backend.", _WHOLE)
     if "AT_END" in ends and function != "fullmatch" and not (lined or parsed.state.flags & re.MULTILINE):
         what = "`$` in {} is before a last line break on some backends, and behind it on others."
         yield _here(subject, node, what, _WHOLE)
+    if whole and _hollow(parsed):
+        what = (
+            "A group in {} is repeated though it may match nothing, and what it is at last is not the same everywhere."
+        )
+        yield _here(subject, node, what, "Let what is repeated match something, or write `(?:...)` for its groups.")
     least, most = parsed.getwidth()
     if whole and function in _ALL and not least and most:
         what = "{} matches nothing as well as something, and what follows a match isn't the same on every backend."
@@ -103,8 +114,10 @@ def _odd_letters(text: str) -> Iterator[tuple[str, str]]:
     while at < len(text):
         letter = text[at]
         if letter == "\\":
-            if text[at + 1 : at + 2] in ("0", "N", "<", ">"):
+            if text[at + 1 : at + 2] in ("0", "N") or _OCTAL.match(text, at):
                 yield f"`{text[at : at + 2]}` in {{}} is not on every backend.", "Write `\\xhh` or the letter itself."
+            elif not inside and text[at + 1 : at + 2] in ("<", ">"):
+                yield _EDGE
             at += 2
             continue
         if not inside and letter == "[":
@@ -112,7 +125,7 @@ def _odd_letters(text: str) -> Iterator[tuple[str, str]]:
             at += 2 if text[at + 1 : at + 2] != "^" else 3  # what stands first in a set is a member of it
             if text[at - 1 : at] == "\\":
                 at += 1
-            elif text[at - 1 : at] == "[":
+            elif text[at - 1 : at] == "[" or text[at - 1 : at + 1] in (*_SETS, "]-"):
                 yield _SET
             continue
         if inside and letter == "]":
@@ -123,22 +136,39 @@ def _odd_letters(text: str) -> Iterator[tuple[str, str]]:
         at += 1
 
 
+_OCTAL: Final = re.compile(r"\\[1-3][0-7]{2}")
 _SET: Final = (
     "A set of characters in {} has `[`, `&&`, `--`, `~~` or `||`, which is another set on some backends.",
     "Escape it with a backslash: `\\[`.",
 )
+_EDGE: Final = (
+    "`\\<` or `\\>` in {} is the edge of a word on some backends.",
+    "Write `<` and `>` without a backslash, or `\\b` for the edge of a word.",
+)
 
 
-def _ends(parsed: Any) -> Iterator[Any]:
-    """The anchors in a parsed pattern."""
+def _parts(parsed: Any) -> Iterator[tuple[str, Any]]:
+    """Yield every part of a parsed pattern: what it is called, and what is in it."""
     todo = [parsed]
     while todo:
         part = todo.pop()
-        if isinstance(part, _parser.SubPattern | list | tuple):
-            if len(part) == 2 and str(part[0]) == "AT":
-                yield part[1]
-            else:
-                todo += list(part)
+        if not isinstance(part, _parser.SubPattern | list | tuple):
+            continue
+        if len(part) == 2 and isinstance(part[0], type(_parser.AT)):
+            yield str(part[0]), part[1]
+        todo += list(part)
+
+
+def _hollow(parsed: Any) -> bool:
+    """Whether something with a group is repeated that may match nothing: engines go round once more, or they don't."""
+    for name, inside in _parts(parsed):
+        if name not in ("MAX_REPEAT", "MIN_REPEAT"):
+            continue
+        _, most, body = inside
+        grouped = any(each == "SUBPATTERN" and below[0] is not None for each, below in _parts(body))
+        if most > 1 and grouped and not body.getwidth()[0]:
+            return True
+    return False
 
 
 def _replacement(subject: Subject, node: ast.expr) -> Iterator[Violation]:
