@@ -112,6 +112,7 @@ def count(source: str, args: Any, seed: int, failing: float = 0.0) -> Counter[st
     space: dict[str, Any] = {"CapabilityError": CapabilityError, "_tick": tick}
     tree = ast.fix_missing_locations(_Ticks().visit(ast.parse(source)))
     ctx = CountingContext(Random(seed), failing)
+    gc.freeze()  # what is there already needn't be looked at below, which takes far longer than all else here
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a script that ends early leaves coroutines behind, a wild one asks `1 is 2`
         exec(compile(tree, "<script>", "exec"), space)
@@ -122,6 +123,7 @@ def count(source: str, args: Any, seed: int, failing: float = 0.0) -> Counter[st
         space.clear()
         if "jobs" in source:
             gc.collect()  # coroutines that are left behind warn when they are freed, which has to be in here
+    gc.unfreeze()
     return ctx.calls
 
 
