@@ -20,6 +20,7 @@ from wild import wild
 from windows import windows
 
 from addendum.script.checker import check
+from addendum.script.report import Report
 
 _PART = re.compile(r"^## ([^\n]*)\n```python\n(.*?)```", re.DOTALL | re.MULTILINE)
 _HERE = Path(__file__).parent
@@ -56,10 +57,7 @@ def test_no_run_makes_more_calls_than_the_worst_case(seed: int) -> None:
     assert all(violation.rule == "R02" for violation in report.errors), [str(v) for v in report.errors]
     for attempt in range(4):
         random = Random(seed * 10 + attempt)
-        calls = count(program.source, _args(random), seed + attempt, failing=0.2 if attempt else 0.0)
-        for capability, worst in report.facts.worst_case.items():
-            assert worst is not None
-            assert calls[capability] <= worst, (capability, program.source)
+        _run_within(report, program.source, _args(random), seed + attempt, failing=0.2 if attempt else 0.0)
 
 
 @given(seed=SEEDS)
@@ -72,6 +70,14 @@ def test_the_worst_case_is_exact_where_nothing_depends_on_data(seed: int) -> Non
     assert dict(report.facts.worst_case) == {name: calls[name] for name in report.facts.worst_case}, program.source
 
 
+def _run_within(report: Report, source: str, args: Any, seed: int, *, failing: float) -> None:
+    """Run a script: it makes no more calls than its worst case says."""
+    calls = count(source, args, seed, failing=failing)
+    for capability, worst in report.facts.worst_case.items():
+        assert worst is not None
+        assert calls[capability] <= worst, (capability, source)
+
+
 @given(seed=SEEDS)
 def test_what_is_accepted_of_wild_programs_keeps_its_worst_case(seed: int) -> None:
     """Aliases, closures, shared state and lists that grow: most have no bound, and the others keep theirs."""
@@ -82,10 +88,7 @@ def test_what_is_accepted_of_wild_programs_keeps_its_worst_case(seed: int) -> No
     for attempt in range(3):
         random = Random(seed * 10 + attempt)
         args = {**_args(random), "n": random.choice([-5, 0, 1, 2, 99]), "q": list(range(random.choice([0, 3, 40])))}
-        calls = count(source, args, seed + attempt, failing=0.2 if attempt else 0.0)
-        for capability, worst in report.facts.worst_case.items():
-            assert worst is not None
-            assert calls[capability] <= worst, (capability, source)
+        _run_within(report, source, args, seed + attempt, failing=0.2 if attempt else 0.0)
 
 
 @given(seed=SEEDS)
@@ -131,10 +134,7 @@ def test_what_changes_in_the_middle_is_counted(seed: int) -> None:
                 "l": [[1, 2]] * random.randrange(4),
             }
             args["q"] = random.choice([[1], [[1]], {}])
-            calls = count(source, args, one + attempt, failing=0.2 if attempt else 0.0)
-            for capability, worst in report.facts.worst_case.items():
-                assert worst is not None
-                assert calls[capability] <= worst, (capability, source)
+            _run_within(report, source, args, one + attempt, failing=0.2 if attempt else 0.0)
 
 
 @given(seed=SEEDS)
@@ -150,10 +150,7 @@ def test_what_python_has_for_every_day_is_counted(seed: int) -> None:
             flags = {"f": random.random() < 0.5, "g": random.random() < 0.5}
             items = [random.randrange(4) for _ in range(random.choice([0, 1, 3, 9]))]
             args = {"n": random.choice([-5, 0, 1, 2, 9]), "l": items, **flags}
-            calls = count(source, args, one + attempt, failing=0.25 if attempt == 2 else 0.0)
-            for capability, worst in report.facts.worst_case.items():
-                assert worst is not None
-                assert calls[capability] <= worst, (capability, source)
+            _run_within(report, source, args, one + attempt, failing=0.25 if attempt == 2 else 0.0)
 
 
 @given(seed=SEEDS)
@@ -167,10 +164,7 @@ def test_parts_of_lists_are_no_longer_than_they_are_taken_for(seed: int) -> None
         for attempt in range(3):
             random = Random(one * 10 + attempt)
             args = {"f": [random.random() < 0.5 for _ in range(9)], "l": [0] * random.choice([0, 3, 9])}
-            calls = count(source, args, one + attempt, failing=0.15 if attempt == 2 else 0.0)
-            for capability, worst in report.facts.worst_case.items():
-                assert worst is not None
-                assert calls[capability] <= worst, (capability, source)
+            _run_within(report, source, args, one + attempt, failing=0.15 if attempt == 2 else 0.0)
 
 
 @pytest.mark.parametrize("body", [pytest.param(body, id=title) for title, body in REACHED])

@@ -87,23 +87,21 @@ class Claims(Standing):
         if record is None or record.seq in self.claimed:
             return None
         if record.call == call.call:
-            return record if self._promised(call, record) is None else None
+            return None if self._promised(call, record) else record
         if not record.is_read or record.capability != call.capability or _other_numbers(self, record, call):
             return None
         return record
 
-    def _promised(self, call: Call, there: Record) -> Record | None:
-        """Return the equal result that rule 3 expects where a call behind new work stands, if what stood there is
-        written otherwise. Then that isn't the call's, and its place is another's now."""
-        if not self.beyond or there.is_read or self.relocation != "verified" or self.fate(there) is Fate.SAME:
-            return None
+    def _promised(self, call: Call, there: Record) -> bool:
+        """Whether rule 3 expects an equal result where a call behind new work stands, and what stood there is written
+        otherwise. Then that isn't the call's, and its place is another's now."""
+        if not self.beyond or there.is_read or self.fate(there) is Fate.SAME:
+            return False
         equals = self._index().get(call.call)
-        if equals is None:
-            return None
-        found = promised(self, equals, call)
-        if found is not None:
-            self._vacant.add(there.seq)
-        return found
+        if equals is None or promised(self, equals, call) is None:
+            return False
+        self._vacant.add(there.seq)
+        return True
 
     # --- rule 2 ------------------------------------------------------------------------------------------------
 
